@@ -216,8 +216,8 @@ class ProgramOptions(LinkOptions, CheckOptions):
 
     activation: Activation | None = option(
         default=None,
-        text="Activation of the hidden layers of a weight file that does not state it: relu, or clipped_relu for "
-        "Hardtanh(0, 1).",
+        text="Activation of the hidden layers of a weight file that does not state it: relu, clipped_relu for "
+        "Hardtanh(0, 1), or sine for the sine of a modulator.",
     )
     name: str | None = option(
         default=None,

@@ -43,8 +43,9 @@ def task(
     activation: Annotated[
         Activation | None,
         typer.Option(
-            help="Activation of hidden layers: relu, or clipped_relu for Hardtanh(0, 1). .npz and .onnx files state "
-            "it; .pt files need this option, and .safetensors files whose metadata do not state it."
+            help="Activation of hidden layers: relu, clipped_relu for Hardtanh(0, 1), or sine for the sine of a "
+            "modulator. .npz and .onnx files state it; .pt files need this option, and .safetensors files whose "
+            "metadata do not state it."
         ),
     ] = None,
 ) -> None:
@@ -423,6 +424,8 @@ def _synth_activation(activation: str | None, relu: dict[str, bool], clipped: di
     if activation is not None and activation not in ACTIVATIONS:
         raise InputError(f"--activation {activation}: use one of {', '.join(ACTIVATIONS)}")
     chosen = activation or ("relu" if any(relu.values()) else "clipped_relu")
+    if chosen == "sine":
+        raise InputError("no network is known in closed form whose activation is a sine; train one with optinc train")
     for option, given in (clipped if chosen == "relu" else relu).items():
         if given:
             raise InputError(f"{option} has no effect with the activation {chosen}; drop it, or change --activation")
@@ -478,6 +481,8 @@ def _initial_network(
         raise InputError("--start and --hidden exclude each other: start from a file, or from random weights")
     if hidden is not None:
         return random_network(task, _numbers("--hidden", hidden, "-"), seed, activation or "relu")
+    if start is None and activation == "sine":
+        raise InputError("--activation sine starts from random weights or a file; add --hidden or --start")
     if start is None:
         return comparator_network(task) if activation == "clipped_relu" else carry_chain(task)
     return load_for_task(start, task, activation)

@@ -19,7 +19,7 @@ from optinc_pdk.errors import InputError
 from optinc_pdk.io.reading import WEIGHTS
 from optinc_pdk.networks._onnx_functions import inlined
 from optinc_pdk.networks._onnx_tensors import FLOATS, OF_CONSTANTS, OF_SHAPES, VALUE, Array, Constants, attributes
-from optinc_pdk.networks._steps import RELU, Affine, Clamp, FoldedModel, LeftOut, Step, fold
+from optinc_pdk.networks._steps import RELU, Affine, Clamp, FoldedModel, LeftOut, Sine, Step, fold
 from optinc_pdk.networks.layers import Layer, WeightsError
 
 MOST_NODES = 10_000
@@ -47,7 +47,7 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
     **{kind: {"axes": "INTS"} for kind in ("Squeeze", "Unsqueeze")},
     **{
         kind: {}
-        for kind in ("MatMul", "Relu", "Max", "Min", "Add", "Sub", "Mul", "Div", "Identity", "Slice", "Sigmoid")
+        for kind in ("MatMul", "Relu", "Max", "Min", "Add", "Sub", "Mul", "Div", "Identity", "Slice", "Sigmoid", "Sin")
     },
 }
 """Nodes that are read, and the types of their attributes, as ``onnx.AttributeProto`` names them."""
@@ -187,6 +187,8 @@ class _Graph:
             return [LeftOut(kind if ends else f"{kind} with what follows")]
         if kind == "Relu":
             return [RELU]
+        if kind == "Sin":
+            return [Sine()]
         if kind == "Clip":
             names = [*node.input[1:], "", ""]
             limits = {"min": -math.inf, "max": math.inf, **values}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks._steps import Affine, Clamp, FoldedModel, Step, fold
+from optinc_pdk.networks._steps import Affine, Clamp, FoldedModel, Sine, Step, fold
 from optinc_pdk.networks.layers import Layer
 from optinc_pdk.options import UPPER_LIMIT, Activation
 
@@ -119,6 +119,9 @@ def _steps(chain: Sequence[tuple[str, Layer, _Norms]], activation: Activation) -
         late = [(name, norm) for name, norm, behind in norms if behind]
         if late or i < len(chain) - 1:
             yield (f"the activation after {label}", clamp)
+            if activation == "sine":
+                yield (f"the activation after {label}", Affine(0.5 * math.pi))
+                yield (f"the activation after {label}", Sine())
         yield from late
 
 

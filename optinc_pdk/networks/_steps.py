@@ -37,16 +37,23 @@ class Clamp:
 
 
 @dataclass(frozen=True)
+class Sine:
+    """y = sin(x), of signals that a clamp has limited to 0 … π/2."""
+
+
+@dataclass(frozen=True)
 class LeftOut:
     """A last step that does not change which output is the largest, such as Softmax; its name."""
 
     name: str
 
 
+SINE_ENDS = 1e-6
+"""Largest distance of the arguments of a sine from 0 and π/2, in single precision."""
 MOST_WEIGHTS = 2**25
 """Largest number of weights of a product of layers, 256 MiB; the layers themselves may have far fewer."""
 RELU = Clamp(0.0, math.inf)
-Step = tuple[str, Layer | Affine | Clamp | LeftOut]
+Step = tuple[str, Layer | Affine | Clamp | Sine | LeftOut]
 """Name of a step, for messages, and what it is."""
 
 
@@ -86,12 +93,14 @@ class _Chain:
         self.activation: Activation | None = None
         self.clamp: Clamp | None = None
         self.clamped_at = ""
+        # whether the sine of a modulator follows the clamp
+        self.sine = False
         # what the next layer takes is scale · (signal, as transmitted) + shift
         self.after = Affine()
         self.remarks: list[str] = []
         self.left_out = ""
 
-    def add(self, where: str, what: Layer | Affine | Clamp | LeftOut) -> None:
+    def add(self, where: str, what: Layer | Affine | Clamp | Sine | LeftOut) -> None:
         """Add a step."""
         if self.left_out:
             raise InputError(
@@ -107,6 +116,8 @@ class _Chain:
             self._layer(where, what)
         elif isinstance(what, Affine):
             self._affine(where, what)
+        elif isinstance(what, Sine):
+            self._sine(where)
         else:
             self._clamp(where, what)
 
@@ -136,7 +147,19 @@ class _Chain:
             scale, shift = (_spread(where, value, layer.inputs) for value in (self.after.scale, self.after.shift))
             self.layers.append((weight * scale, weight @ shift + bias))
         self.where.append(where)
-        self.clamp, self.after = None, Affine()
+        self.clamp, self.after, self.sine = None, Affine(), False
+
+    def _sine(self, where: str) -> None:
+        """Add the sine of a modulator, which takes 0 … π/2."""
+        ends = () if self.clamp is None or self.sine else (self.clamp.low, self.clamp.high)
+        found = [np.asarray(self.after.scale * end + self.after.shift) for end in ends if math.isfinite(end)]
+        wanted = zip(found, (0.0, 0.5 * math.pi), strict=False)
+        if len(found) < 2 or not all(np.allclose(each, end, atol=SINE_ENDS) for each, end in wanted):
+            raise InputError(
+                f"{where}: a sine that is not that of a modulator, sin(π/2 · clip(z, 0, 1)); put the clip before it, "
+                "for example with optinc_pdk.networks.training.modulator_sine.ModulatorSine"
+            )
+        self.after, self.sine = Affine(), True
 
     def _affine(self, where: str, step: Affine) -> None:
         if not (np.isfinite(step.scale).all() and np.isfinite(step.shift).all()):
@@ -161,6 +184,8 @@ class _Chain:
         low, high = step.low, step.high
         if (low, high) == (-math.inf, math.inf):
             return
+        if self.sine:
+            raise InputError(f"{where}: a second activation after {self.clamped_at}; put a layer between them")
         if self.clamp is not None:
             scale, shift = np.asarray(self.after.scale), np.asarray(self.after.shift)
             if scale.ndim or shift.ndim or scale <= 0.0:
@@ -175,7 +200,7 @@ class _Chain:
         """Make the clamp after the last layer an activation: scale and shift the signals before it and after it."""
         low, high = clamp.low, clamp.high
         finite = math.isfinite(low) and math.isfinite(high)
-        activation: Activation = "clipped_relu" if finite else "relu"
+        activation: Activation = "sine" if self.sine else "clipped_relu" if finite else "relu"
         if self.activation not in (None, activation):
             raise InputError(
                 f"{self.clamped_at}: the activation is {activation}, that of earlier layers is {self.activation}; "
@@ -189,6 +214,7 @@ class _Chain:
         if (origin, unit) != (0.0, 1.0):
             weight, bias = self.layers[-1]
             self.layers[-1] = weight / unit, (bias - origin) / unit
+        if (origin, unit) != (0.0, 1.0) and not self.sine:
             self.after = Affine(self.after.scale * unit, self.after.scale * origin + self.after.shift)
 
     def folded(self) -> FoldedModel:

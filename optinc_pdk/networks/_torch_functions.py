@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks._steps import RELU, Affine, Clamp, LeftOut
+from optinc_pdk.networks._steps import RELU, Affine, Clamp, LeftOut, Sine
 from optinc_pdk.networks.layers import Layer
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class Size:
     """A size of the signals, such as the number of samples."""
 
 
-Found = Layer | Affine | Clamp | LeftOut | int | str
+Found = Layer | Affine | Clamp | Sine | LeftOut | int | str
 """What a function is: steps; the number of signals that it states; and remarks."""
 
 
@@ -154,6 +154,10 @@ def _hardsigmoid(where: str, x: Any, inplace: bool = False) -> Iterator[Found]:
 
 def _clamp(where: str, x: Any, min: Any = None, max: Any = None) -> Iterator[Found]:
     yield Clamp(-math.inf if min is None else _number(where, min), math.inf if max is None else _number(where, max))
+
+
+def _sin(where: str, x: Any) -> Iterator[Found]:
+    yield Sine()
 
 
 def _clamp_max(where: str, x: Any, max: Any) -> Iterator[Found]:
@@ -309,6 +313,7 @@ FUNCTIONS: dict[str, Callable[..., Iterator[Found]]] = {
     "threshold": _threshold,
     **dict.fromkeys(("clamp", "clip", "clamp_min"), _clamp),
     "clamp_max": _clamp_max,
+    "sin": _sin,
     "maximum": _maximum,
     "minimum": _minimum,
     "linear": _linear,

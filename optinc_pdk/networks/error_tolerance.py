@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optinc_pdk.arrays import Bools, Floats
+from optinc_pdk.arrays import Floats
 from optinc_pdk.averaging import Averaging, Score, decide, score
 from optinc_pdk.networks.layers import activate, propagate
 from optinc_pdk.networks.network import AveragingNetwork
@@ -310,8 +310,8 @@ def _points(task: Averaging) -> Iterator[Floats]:
 
 def _passing(
     parts: tuple[OpticalLayer, ...], points: Floats, reach: list[Floats], activation: Activation
-) -> tuple[Floats, list[Bools]]:
-    """Outputs (P, M), and per hidden layer the mask (P, units) of units that pass noise."""
+) -> tuple[Floats, list[Floats]]:
+    """Outputs (P, M), and per hidden layer the slopes (P, units) of the activation, 0 for units that pass no noise."""
     signal, active = points, []
     layers = [part.layer() for part in parts]
     for layer, distance in zip(layers[:-1], reach, strict=False):
@@ -319,12 +319,13 @@ def _passing(
         passes = before >= -distance
         if (limit := UPPER_LIMIT[activation]) is not None:
             passes &= before <= limit + distance
-        active.append(passes)
+        slope = 0.5 * np.pi * np.cos(0.5 * np.pi * np.clip(before, 0.0, 1.0)) if activation == "sine" else 1.0
+        active.append(passes * np.asarray(slope))
         signal = activate(before, activation)
     return signal @ layers[-1].weight.T + layers[-1].bias, active
 
 
-def _output_noise(parts: tuple[OpticalLayer, ...], active: list[Bools], shape: tuple[int, ...]) -> Floats:
+def _output_noise(parts: tuple[OpticalLayer, ...], active: list[Floats], shape: tuple[int, ...]) -> Floats:
     """Standard deviation of every output for σ = 1 at every detector, (P, M)."""
     noise = np.empty(shape)
     readers = [_readers(part) for part in parts]

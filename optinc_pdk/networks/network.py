@@ -47,7 +47,8 @@ NetworkT = TypeVar("NetworkT", bound="Network")
 class Network:
     """Multilayer perceptron with an activation after every layer except the last.
 
-    The activation is max(z, 0) ("relu"), or min(max(z, 0), 1) ("clipped_relu"), as a modulator limits its amplitude.
+    The activation is max(z, 0) ("relu"); or c = min(max(z, 0), 1) ("clipped_relu"), as a modulator limits its
+    amplitude; or sin(π c / 2) ("sine"), the field of a modulator that is driven directly.
     :class:`AveragingNetwork` averages words; :class:`optinc_pdk.networks.GeneralNetwork` does anything else.
 
     Attributes:

@@ -17,6 +17,7 @@ import numpy as np
 from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.errors import InputError
+from optinc_pdk.options import Activation
 
 DEGREE = 13
 """Degree of the polynomials: a sine up to its half-wave voltage is within 1e-12."""
@@ -114,6 +115,21 @@ def modulator_of(process: Process) -> Modulator:
     else:
         transfer = LINEAR if swing is None else sine(float(swing))
     return Modulator(transfer, leak)
+
+
+def check_activation(activation: Activation, process: Process) -> None:
+    """Check that the modulators of a process realise an activation.
+
+    Raises:
+        InputError: The activation is the sine of a modulator that is driven up to its half-wave voltage, and those of
+            the process are not.
+    """
+    if activation == "sine" and modulator_of(process).transfer != sine(1.0):
+        raise InputError(
+            f"process {process.name!r} has no modulators whose field is the sine of the signal; state "
+            "'activation: {lineariser: null}' in process.yml and 'swing: {value: 1.0, …}' in devices/modulator.yml, or "
+            "train with ReLU or Hardtanh(0, 1)"
+        )
 
 
 @lru_cache

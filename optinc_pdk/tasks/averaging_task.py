@@ -167,7 +167,9 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
     def factor(self) -> tuple[LayerFactor, ...]:
         """Factor the layers, and check that the electronics reach the gains that they need."""
         from optinc_pdk.budgets.light_budget import detection_losses
+        from optinc_pdk.simulate.modulator_drive import check_activation
 
+        check_activation(self.onn.activation, self.process)
         factors = factorise(self.onn, self.inputs, self.process.activation.analogue_swing)
         check_gains(factors, self.process, detection_losses(self.onn, self.process))
         return factors

@@ -146,7 +146,9 @@ class GeneralTask(NetworkTask[tuple[LayerFactor, ...], GeneralResult]):
     def factor(self) -> tuple[LayerFactor, ...]:
         """Factor the layers, and check that the electronics reach the gains that they need."""
         from optinc_pdk.budgets.light_budget import detection_losses
+        from optinc_pdk.simulate.modulator_drive import check_activation
 
+        check_activation(self.network.activation, self.process)
         check_gains(self._factors, self.process, detection_losses(self.network, self.process))
         return self._factors
 

@@ -22,6 +22,7 @@ from optinc_pdk.networks import GeneralNetwork, check_data
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed: the extra [train] has it")
 nn, functional = torch.nn, torch.nn.functional
+ModulatorSine = importlib.import_module("optinc_pdk.networks.training.modulator_sine").ModulatorSine
 X = np.random.default_rng(1).normal(size=(50, 4)).astype(np.float32)
 
 
@@ -76,6 +77,8 @@ def sequential(*middle: Any) -> Any:
         (sequential(nn.Hardtanh(-2.0, 0.5)), "clipped_relu"),
         (sequential(nn.Hardsigmoid()), "clipped_relu"),
         (sequential(nn.Threshold(0, 0)), "relu"),
+        (sequential(ModulatorSine()), "sine"),
+        (Written(lambda x: (torch.clamp(x, 0, 1) * (0.5 * torch.pi)).sin()), "sine"),
     ],
 )
 def test_modules_and_networks_have_equal_outputs(module: Any, activation: str) -> None:

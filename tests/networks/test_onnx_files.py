@@ -5,6 +5,7 @@ The graphs are those that the stated versions write, built here because the expo
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -530,24 +531,26 @@ def test_functions_that_grow_without_limit_are_refused(tmp_path: Path) -> None:
     refused(write(tmp_path / "w.onnx", [FIRST, long, LAST], functions=[circle]), "2,048 bytes")
 
 
+@pytest.mark.parametrize("activation", ["clipped_relu", "sine"])
 @pytest.mark.parametrize("dynamo", [True, False])
 @pytest.mark.filterwarnings("ignore")
-def test_the_exporters_of_pytorch(dynamo: bool, tmp_path: Path) -> None:
+def test_the_exporters_of_pytorch(dynamo: bool, activation: str, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: the extra [train] has it")
     if dynamo:
         pytest.importorskip("onnxscript", reason="onnxscript, which this exporter needs, is not installed")
+    sine = importlib.import_module("optinc_pdk.networks.training.modulator_sine").ModulatorSine
     torch.manual_seed(0)
     parts = [
         torch.nn.Flatten(),
         torch.nn.Linear(64, 30),
         torch.nn.BatchNorm1d(30),
-        torch.nn.ReLU6(),
+        sine() if activation == "sine" else torch.nn.ReLU6(),
         torch.nn.Dropout(),
     ]
     module = torch.nn.Sequential(*parts, torch.nn.Linear(30, 3), torch.nn.Softmax(1)).double().eval()
     x, path = torch.rand(9, 1, 8, 8, dtype=torch.float64), tmp_path / "w.onnx"
     torch.onnx.export(module, (x,), str(path), dynamo=dynamo, verbose=False)
     found = parsed(path)
-    assert len(found.remarks) == 1 and found.activation == "clipped_relu"
-    outputs = propagate(found.layers, x.reshape(9, -1).numpy(), "clipped_relu")
+    assert len(found.remarks) == 1 and found.activation == activation
+    outputs = propagate(found.layers, x.reshape(9, -1).numpy(), found.activation)
     np.testing.assert_allclose(outputs, module[:-1](x).detach().numpy(), rtol=1e-6, atol=1e-6)

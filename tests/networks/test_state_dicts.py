@@ -16,6 +16,7 @@ from torch import nn
 
 from optinc_pdk.networks import GeneralNetwork, WeightsError
 from optinc_pdk.networks import _torch_files as torch_files
+from optinc_pdk.networks.training.modulator_sine import ModulatorSine
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(50, 4))
@@ -92,6 +93,15 @@ def test_hardtanh_and_float32(tmp_path: Path) -> None:
     network = GeneralNetwork.load(tmp_path / "net.safetensors")
     assert network.activation == "clipped_relu"
     np.testing.assert_allclose(network.forward(X), net(torch.tensor(X).float()).detach(), atol=1e-6)
+
+
+def test_the_sine_of_a_modulator_is_stated(tmp_path: Path) -> None:
+    net = nn.Sequential(nn.Linear(4, 8), ModulatorSine(), nn.BatchNorm1d(8), nn.Linear(8, 3)).double().eval()
+    save_file(net.state_dict(), tmp_path / "net.safetensors")
+    network = GeneralNetwork.load(tmp_path / "net.safetensors", "sine")
+    np.testing.assert_allclose(network.forward(X), net(torch.tensor(X)).detach(), atol=1e-12)
+    network.save(tmp_path / "net.npz")
+    assert GeneralNetwork.load(tmp_path / "net.npz").activation == "sine"
 
 
 @pytest.mark.parametrize(

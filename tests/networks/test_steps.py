@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks._steps import RELU, Affine, Clamp, LeftOut, Step, fold
+from optinc_pdk.networks._steps import RELU, Affine, Clamp, LeftOut, Sine, Step, fold
 from optinc_pdk.networks.layers import Layer, propagate
 
 INF = float("inf")
@@ -26,6 +26,8 @@ def evaluated(steps: list[Step], x: Any) -> Any:
             x = x * what.scale + what.shift
         elif isinstance(what, Clamp):
             x = np.minimum(np.maximum(x, what.low), what.high)
+        elif isinstance(what, Sine):
+            x = np.sin(x)
     return x
 
 
@@ -45,10 +47,13 @@ def named(*steps: Any) -> list[Step]:
         (Affine(0.2, 0.5), Clamp(0.0, 1.0)),
         (RELU, Affine(-0.5, 0.3)),
         (Clamp(-INF, INF), RELU),
+        (Clamp(0.0, 1.0), Affine(0.5 * np.pi), Sine()),
+        (Affine(0.5 * np.pi), Clamp(0.0, 0.5 * np.pi), Sine()),
+        (Clamp(-1.0, 1.0), Affine(0.25 * np.pi, 0.25 * np.pi), Sine(), Affine(2.0, -1.0)),
     ],
 )
 @pytest.mark.parametrize("seed", range(3))
-def test_steps_between_layers_become_part_of_them(clamps: tuple[Clamp | Affine, ...], seed: int) -> None:
+def test_steps_between_layers_become_part_of_them(clamps: tuple[Clamp | Affine | Sine, ...], seed: int) -> None:
     rng = np.random.default_rng(seed)
     normalisation = [Affine(rng.normal(size=5), rng.normal(size=5)) for _ in range(2)]
     steps = named(
@@ -80,6 +85,25 @@ def test_layers_with_nothing_between_them_are_multiplied() -> None:
     assert [each.weight.shape for each in found.layers] == [(5, 3), (2, 5)] and len(found.remarks) == 2
     assert found.activation == "relu"
     np.testing.assert_allclose(propagate(found.layers, x), evaluated(steps, x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (Sine(),),
+        (RELU, Sine()),
+        (Clamp(0.0, 1.0), Sine()),
+        (Clamp(0.0, 1.0), Affine(np.pi), Sine()),
+        (Clamp(0.0, 1.0), Affine(0.5 * np.pi, 0.1), Sine()),
+        (Clamp(0.0, 1.0), Affine(0.5 * np.pi), Sine(), Affine(0.5 * np.pi), Sine()),
+    ],
+)
+def test_other_sines_are_refused(steps: tuple[Clamp | Affine | Sine, ...]) -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match=r"a sine that is not that of a modulator, sin\(π/2 · clip\(z, 0, 1\)\)"):
+        fold(named(layer(rng, 5, 3), *steps, layer(rng, 4, 5)))
+    with pytest.raises(InputError, match="a second activation after step 1; put a layer between them"):
+        fold(named(layer(rng, 5, 3), Clamp(0.0, 1.0), Affine(0.5 * np.pi), Sine(), RELU, layer(rng, 4, 5)))
 
 
 def test_a_single_layer_has_no_activation_and_keeps_its_numbers() -> None:

@@ -11,7 +11,7 @@ import optinc_pdk as op
 from optinc_pdk.assemble import assemble
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.errors import InputError
-from optinc_pdk.networks import AveragingNetwork, comparator_network
+from optinc_pdk.networks import AveragingNetwork, GeneralNetwork, Layer, comparator_network
 from optinc_pdk.networks.closed_form.comparator_programs import ProgramVariant
 from optinc_pdk.networks.closed_form.comparator_search import ALL, candidate_network, evaluate
 from optinc_pdk.networks.closed_form.comparators import GAIN, Placement
@@ -110,3 +110,24 @@ def test_directly_driven_modulators_need_a_small_swing_or_bits(tmp_path: Path) -
     assert sends_levels(bits) and linked_network(bits, neurons=True) is bits
     assert not sends_levels(analogue)
     assert exact_words(bits, direct(tmp_path)) == 1.0
+
+
+def sine_network() -> GeneralNetwork:
+    """Network of three layers with a sine between them, whose inputs are 0 to 1."""
+    random = np.random.default_rng(5)
+    shapes = ((6, 4), (5, 6), (3, 5))
+    layers = tuple(Layer(random.normal(0.0, 0.6, shape), random.normal(0.1, 0.2, shape[0])) for shape in shapes)
+    return GeneralNetwork.of_layers(layers, "sine", np.array([0.0, 1.0]))
+
+
+def test_a_chip_computes_the_sine_of_its_modulators(tmp_path: Path) -> None:
+    network, process = sine_network(), direct(tmp_path)
+    inputs = np.random.default_rng(1).uniform(0.0, 1.0, (200, 4))
+    options = op.BuildOptions(name="sines", data=inputs, process=process.folders[0])
+    built = op.build(network, tmp_path, options)
+    assert built.passed and built.report.network is not None and built.report.network.worst_deviation < 0.01
+    clipped = op.GeneralNetwork.of_layers(network.layers, "clipped_relu", np.array([0.0, 1.0]))
+    wanted = network.forward(inputs)
+    assert np.abs(clipped.forward(inputs) - wanted).max() > 0.1 * np.abs(wanted).max()
+    with pytest.raises(InputError, match="has no modulators whose field is the sine of the signal"):
+        op.build(network, tmp_path / "linear", op.BuildOptions(name="sines", data=inputs))

@@ -98,7 +98,7 @@ class Trainer:
         self.resolution = self._tensor(task.output_resolution)
         first, *others = start.layers
         layers = (Layer(first.weight * task.input_maxima, first.bias), *others)
-        self.clipped = UPPER_LIMIT[start.activation] is not None
+        self.clipped, self.sine = UPPER_LIMIT[start.activation] is not None, start.activation == "sine"
         if not schedule.approximate and not self.clipped:
             layers = balance_weights(replace(start, layers=layers, factor=())).layers
         self.rows = [self._rows(i, layer) for i, layer in enumerate(layers)]
@@ -222,7 +222,10 @@ class Trainer:
         return signal
 
     def _activate(self, signal: Tensor) -> Tensor:
-        return leaky_clip(signal, self.leak) if self.clipped else torch.relu(signal)
+        if not self.clipped:
+            return torch.relu(signal)
+        limited = leaky_clip(signal, self.leak)
+        return torch.sin(0.5 * torch.pi * limited) if self.sine else limited
 
     def _unit_weights(self) -> list[Tensor]:
         """Weight of every layer, (out, in): the rows of its units times their factors."""

@@ -22,6 +22,7 @@ from optinc_pdk.matrices import TOLERANCE, MatrixReading, MatrixTarget
 from optinc_pdk.networks import GeneralNetwork, LayerFactor, Network, factorise, realised_network
 from optinc_pdk.simulate.circuit_optics import analyse
 from optinc_pdk.simulate.heater_drive import drive_codes, refuse_shared_channels
+from optinc_pdk.simulate.modulator_drive import check_activation
 from optinc_pdk.simulate.programming.detection_jacobian import linear_response, realised_matrix, residual
 from optinc_pdk.simulate.programming.electronics import (
     dark_powers,
@@ -84,6 +85,7 @@ def program_network(
 ) -> Programming:
     """Find the bias with which a chip computes a network; see :func:`optinc_pdk.simulate.program`."""
     carrier = float(process.guide.wavelength_nm) if wavelength_nm is None else wavelength_nm
+    check_activation(onn.activation, process)
     structure = analyse(circuit)
     refuse_shared_channels(structure)
     if factors is None:
