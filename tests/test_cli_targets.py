@@ -328,3 +328,12 @@ def test_check_compares_the_chip_of_a_matrix(built: Path, tmp_path: Path, run: R
     for name in ("matrix.gds", "matrix.pic.yml", "matrix.bias.yml"):
         (tmp_path / name).write_bytes((built / name).read_bytes())
     assert run("check", tmp_path / "matrix.gds", "--weights", built / "matrix.npy").returncode == 0
+
+
+@pytest.mark.parametrize(("chip", "option"), [("network", "--data"), ("matrix", "--tolerance")])
+def test_an_option_of_the_chip_is_not_refused_for_want_of_its_weights(
+    built: Path, run: Run, chip: str, option: str
+) -> None:
+    value = built / "data.npz" if option == "--data" else 0.1
+    refused = run("check", built / f"{chip}.gds", option, value)
+    assert refused.returncode == 2 and "--weights" in refused.stderr and option not in refused.stderr, refused.stderr

@@ -92,8 +92,8 @@ class ChipInputs:
         checks = CheckOptions(**vars(options))
         try:
             if self.weights is None:
-                AveragingTask.refuse(**vars(checks))
                 averaging, activation = stated_words(self.gds)
+                AveragingTask.refuse(**vars(checks))
                 return AveragingTask(process, averaging, activation, None)
             matrix = stated_matrix(self.gds)
             try:
