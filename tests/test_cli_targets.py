@@ -337,3 +337,20 @@ def test_an_option_of_the_chip_is_not_refused_for_want_of_its_weights(
     value = built / "data.npz" if option == "--data" else 0.1
     refused = run("check", built / f"{chip}.gds", option, value)
     assert refused.returncode == 2 and "--weights" in refused.stderr and option not in refused.stderr, refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("chip", "weights", "values"),
+    [
+        ("matrix", "other.npy", ("(4, 4)",)),
+        ("network", "wider.npz", ()),
+    ],
+)
+def test_the_file_that_does_not_fit_a_chip_is_named(
+    built: Path, tmp_path: Path, run: Run, chip: str, weights: str, values: tuple[str, ...]
+) -> None:
+    np.savez(built / "wider.npz", **{"layers.0.weight": np.ones((2, 5)), "layers.0.bias": np.zeros(2)})
+    refused = run("check", built / f"{chip}.gds", "--weights", built / weights, "-o", tmp_path / "no.npz")
+    last = refused.stderr.splitlines()[-1]
+    assert refused.returncode == 2 and last.startswith(f"optinc: {built / weights}: "), refused.stderr
+    assert all(value in last for value in values)

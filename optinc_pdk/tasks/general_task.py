@@ -177,7 +177,10 @@ class GeneralTask(NetworkTask[tuple[LayerFactor, ...], GeneralResult]):
         from optinc_pdk.simulate.transmission.reception import check_vector_board
 
         chip = read_extracted_chip(files.gds, files.netlist, files.bias, self.process)
-        check_vector_board(chip.board, self.network.task)
+        try:
+            check_vector_board(chip.board, self.network.task)
+        except InputError as fault:
+            raise InputError(f"{self.source}{fault}") from fault
         return self, chip
 
     def check(self, chip: ExtractedChip, steps: Steps) -> GeneralResult:

@@ -192,7 +192,10 @@ class MatrixTask(ChipTask[MatrixFactor, "MatrixProgramming", MatrixComparison]):
         chip = read_extracted_matrix_chip(files.gds, files.netlist, files.bias, self.process)
         form = matrix_form([*chip.circuit.ports, *chip.bias.labels])
         task = replace(self, target=self._as_read(form))
-        check_matrix_chip(chip.circuit.name, form, task.target)
+        try:
+            check_matrix_chip(chip.circuit.name, form, task.target)
+        except InputError as fault:
+            raise InputError(f"{self.source}{fault}") from fault
         return task, chip
 
     def check(self, chip: ExtractedChip, steps: Steps) -> MatrixComparison:
