@@ -354,3 +354,9 @@ def test_the_file_that_does_not_fit_a_chip_is_named(
     last = refused.stderr.splitlines()[-1]
     assert refused.returncode == 2 and last.startswith(f"optinc: {built / weights}: "), refused.stderr
     assert all(value in last for value in values)
+
+
+def test_a_report_is_not_said_to_describe_what_the_other_file_contains(built: Path, run: Run) -> None:
+    refused = run("check", built / "network.gds", "--weights", built / "matrix.npy")
+    assert refused.returncode == 2 and "network.report.json describes" in refused.stderr
+    assert "matrix that" not in refused.stderr, refused.stderr

@@ -110,7 +110,7 @@ class ChipInputs:
         stated = stated_network(self.gds) or matrix
         if stated is not None and stated[-1] != task.digest:
             print(
-                f"optinc: {self.weights}: is not the {task.what} that {stated[0]} describes (another task, activation, "
+                f"optinc: {self.weights}: is not what {stated[0]} describes (another task, activation, "
                 "reading or values); use the file that the chip was programmed for",
                 file=sys.stderr,
             )

@@ -223,8 +223,6 @@ class ChipTask(ABC, Generic[Factors, Programming, Result]):
 
     options: ClassVar[frozenset[str]]
     """Those of ``OPTIONS_OF`` that have an effect."""
-    what: ClassVar[str] = "network"
-    """What the chip is programmed for, for messages."""
     ending: ClassVar[str]
     """Ending of the file of a check."""
 

@@ -85,7 +85,6 @@ class MatrixTask(ChipTask[MatrixFactor, "MatrixProgramming", MatrixComparison]):
     stated: tuple[Path, str, str] | None = None
 
     options = frozenset({"tolerance", "read", "mesh", "extra_columns"})
-    what = "matrix"
     ending = ".matrix.npz"
 
     @property
