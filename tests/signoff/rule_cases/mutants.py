@@ -34,8 +34,8 @@ STEPS = {
     "window_um": 0.02,
     "step_um": 0.02,
 }
-# Values that are upper limits; all others are lower limits.
-MOST = ("value_ma_per_um", "value_mv")
+# Kinds whose value is an upper limit; that of all others is a lower limit.
+MOST = ("current", "ir_drop")
 # Steps for kinds that need another step: the database unit is measured to a thousandth.
 STEPS_OF_KINDS = {("grid", "value_um"): 1e-6}
 
@@ -68,9 +68,8 @@ def mutants(rule: Rule) -> Iterator[Mutant]:
                     # the length of an arm has no exact effect; its tolerance has
                     continue
                 mutant = rule.model_copy(update={field: changed})
-                yield Mutant(
-                    f"{field}{place} {sign * step:+g}", field.startswith("value"), (sign > 0) != (field in MOST), mutant
-                )
+                stricter = (sign > 0) != (rule.kind in MOST)
+                yield Mutant(f"{field}{place} {sign * step:+g}", field.startswith("value"), stricter, mutant)
 
 
 def _changed(value: Any, by: float) -> Iterator[tuple[str, Any]]:
