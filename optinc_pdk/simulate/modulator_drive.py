@@ -73,11 +73,6 @@ class Modulator:
 
         It makes the mean square of the error least for signals of equal probability from 0 to ``swing``. At ``swing`` 1
         it is 1: the ends of the range are exact.
-
-        Examples:
-            >>> from optinc_pdk.simulate.modulator_drive import Modulator, sine
-            >>> round(Modulator(sine(1.0)).small_signal(0.3), 3)
-            0.643
         """
         if self.linear or swing >= 1.0:
             return 1.0

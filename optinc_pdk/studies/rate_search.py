@@ -172,7 +172,7 @@ def networks_by_rate(
     built = []
     for number, one in enumerate(chosen):
         search.report("extracting", number)
-        built.append(replace(one, extracted_bd=chip_rate(one.onn, process, extracted=True), extracted=True))
+        built.append(replace(one, extracted_bd=search.rate(one.onn, extracted=True), extracted=True))
     built.sort(key=lambda one: (-(one.extracted_bd or 0.0), one.candidate.mzis))
     highest = built[0].extracted_bd or 0.0
     equal = [one for one in built if EQUAL * (one.extracted_bd or 0.0) >= highest]
@@ -228,13 +228,16 @@ class _Search:
         onn = candidate_network(self.task, candidate)
         if onn.digest not in self.known:
             self.report("rating", len(self.known))
-            rate = None
-            try:
-                rate = chip_rate(onn, self.process)
-            except InputError as fault:
-                self.fault = fault
-            self.known[onn.digest] = RatedNetwork(candidate, onn, rate)
+            self.known[onn.digest] = RatedNetwork(candidate, onn, self.rate(onn))
         return self.known[onn.digest]
+
+    def rate(self, onn: AveragingNetwork, extracted: bool = False) -> float | None:
+        """Rate of a network's chip; None also if there is no such chip, for example because heaters get too little."""
+        try:
+            return chip_rate(onn, self.process, extracted)
+        except InputError as fault:
+            self.fault = fault
+            return None
 
     def climb(self, best: RatedNetwork) -> RatedNetwork:
         """Take every single change that raises the rate, until none does or ``MOST_RATED`` networks are rated."""

@@ -10,6 +10,8 @@ from torch import nn
 if TYPE_CHECKING:
     from torch import Tensor
 
+__all__ = ["ModulatorSine"]
+
 
 class ModulatorSine(nn.Module):
     """Activation sin(π/2 · clip(z, 0, 1)): the field of a push-pull modulator whose drive is limited to 0 … Vπ.

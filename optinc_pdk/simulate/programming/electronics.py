@@ -73,7 +73,7 @@ def neuron_electronics(
 
 
 def small_signals(factor: LayerFactor, modulator: Modulator) -> Floats:
-    """Return the (out,) drives per field of a layer's units; see :meth:`.Modulator.small_signal`."""
+    """Return the (out,) drives per field of a layer's units; see `Modulator.small_signal`."""
     return np.array([modulator.small_signal(float(swing)) for swing in factor.swing])
 
 
