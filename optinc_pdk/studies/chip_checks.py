@@ -284,7 +284,7 @@ class WordCheck:
         )
 
     def _locked(self, s: Scattering, bias: Bias) -> Bias:
-        return locked_bias(s, self.chip.board, self.chip.locked_source, bias)
+        return locked_bias(s, self.chip.board, self.chip.locked_sources, bias)
 
 
 @dataclass(frozen=True, eq=False)

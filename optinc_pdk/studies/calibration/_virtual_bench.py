@@ -147,7 +147,7 @@ class VirtualBench(_DrivenSample):
         light = np.concatenate([np.ones((len(pattern), 1)), pattern + leaking], axis=1)
         read = np.concatenate([self._detected(light, response) for response in self._responses(voltage)])
         self.settings += len(read)
-        coherent = slice(len(self.detectors) - self._chip.locked_source.size, None)
+        coherent = slice(len(self.detectors) - len(self._chip.locked_sources), None)
         if self._noise is not None:
             variance = self._noise.variance(np.abs(read))
             if self._chip.board.coherent:
@@ -159,12 +159,12 @@ class VirtualBench(_DrivenSample):
 
     def _detected(self, light: Complexes, response: Complexes) -> Floats:
         """Return (S, P, D) powers, or fields of coherent receivers, for (P, 1 + F) light."""
-        fields, source = light @ response, self._chip.locked_source
+        fields, sources = light @ response, self._chip.locked_sources
         read = np.asarray(np.abs(fields) ** 2)
-        if source.size:
-            last = response[:, -self._last_sources :, -source.size :].swapaxes(1, 2)
-            turned = np.exp(-1j * locked_phases(last, source))
-            read[..., -source.size :] = (fields[..., -source.size :] * turned[:, np.newaxis]).real
+        if receivers := len(sources):
+            last = response[:, -self._last_sources :, -receivers:].swapaxes(1, 2)
+            turned = np.exp(-1j * locked_phases(last, sources))
+            read[..., -receivers:] = (fields[..., -receivers:] * turned[:, np.newaxis]).real
         return read
 
     def _responses(self, voltage_v: Floats) -> Iterator[Complexes]:

@@ -1,10 +1,9 @@
 """The nominal chip: the circuit extracted from the layout with the positions of its parts, and locks of its receivers.
 
-Each coherent receiver of a sample locks its local oscillator to the light that reaches it. A receiver that is reached
-by the light of one modulator alone has that light's carrier for a phase lock. The phase of its oscillator is then the
-angle of the field from this modulator on the sample as it is biased, without error: the lock follows slow changes, and
-what it leaves is part of the noise (``fibre``). A receiver that sums the light of several modulators has no such
-carrier.
+Each coherent receiver of a sample locks its local oscillator to the light that reaches it. If all of it has one phase,
+that of one modulator or of bits that are added, it has a carrier for a phase lock. The phase of its oscillator is then
+the angle of the sum of these fields on the sample as it is biased, without error: the lock follows slow changes, and
+what it leaves is part of the noise (``fibre``). A receiver whose light has both signs has no such carrier.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from optinc_pdk.arrays import Complexes, Floats, Ints
+from optinc_pdk.arrays import Bools, Complexes, Floats
 from optinc_pdk.cards import Process
 from optinc_pdk.circuit import Bias, Board, Circuit, NetlistError
 from optinc_pdk.drive import SharedGround
@@ -24,6 +23,8 @@ from optinc_pdk.simulate.transmission.detection import receiver_fields
 
 MAX_STRAY_FIELD = 0.1
 """Largest field of another source at a receiver, relative to its own source, that counts as stray light."""
+MIN_ALONG = 0.7
+"""Least cosine between the field of a receiver's source and the sum of all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +45,8 @@ class NominalChip:
         wire_ohm: (H,) wire resistance in series with each heater.
         rise_ohm: (H, H) ground resistance matrix: ground voltage of heater i per ampere in heater j.
         voltage_v: (H,) pad voltages of the heaters at the codes of the bias.
-        locked_source: (receivers,) position, among the sources of the last layer, of the source to whose light each
-            coherent receiver is locked; empty for photodiodes, and for a general network, whose receivers sum light.
+        locked_sources: (receivers, J) whether each coherent receiver is locked to the light of each of the last layer's
+            J sources; no rows for photodiodes, and for a general network, whose light has both signs.
     """
 
     name: str
@@ -61,7 +62,7 @@ class NominalChip:
     wire_ohm: Floats
     rise_ohm: Floats
     voltage_v: Floats
-    locked_source: Ints
+    locked_sources: Bools
 
     @property
     def heater_um(self) -> Floats:
@@ -116,9 +117,9 @@ def chip_of(
         wire_ohm=flat.settings["wire_ohm"][structure.heater],
         rise_ohm=_ground_matrix(ground, structure),
         voltage_v=bias_voltages(structure, bias, process),
-        locked_source=locked_sources(_nominal_scattering(plan, structure, phases, process), board)
+        locked_sources=locked_sources(_nominal_scattering(plan, structure, phases, process), board)
         if board.coherent and not bias.input_scales
-        else np.zeros(0, dtype=np.int64),
+        else np.zeros((0, 0), dtype=np.bool_),
     )
 
 
@@ -144,41 +145,38 @@ def _ground_matrix(ground: SharedGround | None, structure: CircuitOptics) -> Flo
     return np.stack([rise(current) for current in np.eye(heaters)], axis=1)
 
 
-def locked_sources(s: Scattering, board: Board) -> Ints:
-    """Find the single source whose light reaches each coherent receiver of the nominal chip at its bias.
+def locked_sources(s: Scattering, board: Board) -> Bools:
+    """Find the sources whose light reaches each coherent receiver of the nominal chip at its bias.
 
     Returns:
-        (receivers,) positions among the sources of the last layer; empty if the receivers are photodiodes.
+        (receivers, J) mask of the sources of the last layer; no rows if the receivers are photodiodes.
 
     Raises:
-        NetlistError: A receiver is reached by the light of several sources, or of none.
+        NetlistError: A receiver is reached by light of several phases, or by none.
     """
     if not board.coherent:
-        return np.zeros(0, dtype=np.int64)
-    field = np.abs(receiver_fields(s, board))
-    source = np.asarray(field.argmax(axis=1), dtype=np.int64)
-    strongest = field.max(axis=1)
-    others = np.where(np.arange(field.shape[1]) == source[:, np.newaxis], 0.0, field).max(axis=1)
+        return np.zeros((0, 0), dtype=np.bool_)
+    field = receiver_fields(s, board)
+    own = np.abs(field) >= MAX_STRAY_FIELD * np.abs(field).max(axis=1, keepdims=True)
+    lock = np.exp(-1j * locked_phases(field, own))[:, np.newaxis]
+    along = np.where(own, (field * lock).real > MIN_ALONG * np.abs(field), True).all(axis=1)
     labels = [label for row in board.outputs for label in row]
-    for place in np.flatnonzero((others >= MAX_STRAY_FIELD * strongest) | (strongest == 0.0))[:1].tolist():
+    for place in np.flatnonzero(~along)[:1].tolist():
         raise NetlistError(
-            f"the coherent receiver of fibre {labels[place]!r} is not reached by the light of one modulator alone, to "
-            "which it would lock its phase on a sampled chip; build the chip with --link neurons, or with --receivers "
-            "photodiodes"
+            f"the coherent receiver of fibre {labels[place]!r} is not reached by light of one phase, to which it would "
+            "lock on a sampled chip; build the chip with --link neurons, or with --receivers photodiodes"
         )
-    return np.asarray(source)
+    return np.asarray(own)
 
 
-def locked_phases(fields: Complexes, source: Ints) -> Floats:
-    """Return the (..., receivers) phases in rad of the local oscillators of receivers that are locked to their own
-    sources.
+def locked_phases(fields: Complexes, sources: Bools) -> Floats:
+    """Return the (..., receivers) phases in rad of the local oscillators of receivers that are locked to their light.
 
     Args:
         fields: (..., receivers, J) fields at the receivers from each source of the last layer at amplitude 1.
-        source: (receivers,) source of each receiver, see :func:`locked_sources`.
+        sources: (receivers, J) sources of each receiver, see :func:`locked_sources`.
     """
-    own = np.take_along_axis(fields, np.broadcast_to(source[:, np.newaxis], (*fields.shape[:-1], 1)), axis=-1)
-    return np.asarray(np.angle(own[..., 0]))
+    return np.asarray(np.angle(np.where(sources, fields, 0.0).sum(axis=-1)))
 
 
 def aligned_bias(s: Scattering, board: Board, nominal: Complexes, bias: Bias) -> Bias:
@@ -193,13 +191,13 @@ def aligned_bias(s: Scattering, board: Board, nominal: Complexes, bias: Bias) ->
     return replace(bias, phases=dict(zip(labels, phases.tolist(), strict=True)))
 
 
-def locked_bias(s: Scattering, board: Board, source: Ints, bias: Bias) -> Bias:
+def locked_bias(s: Scattering, board: Board, sources: Bools, bias: Bias) -> Bias:
     """Return the bias of a sample with the phases to which its coherent receivers are locked; as it is for photodiodes.
 
-    The sample has the S-parameters ``s`` as biased; ``source`` is the result of :func:`locked_sources`.
+    The sample has the S-parameters ``s`` as biased; ``sources`` is the result of :func:`locked_sources`.
     """
     if not board.coherent:
         return bias
-    phases = locked_phases(receiver_fields(s, board), source)
+    phases = locked_phases(receiver_fields(s, board), sources)
     labels = [label for row in board.outputs for label in row]
     return replace(bias, phases=dict(zip(labels, phases.tolist(), strict=True)))

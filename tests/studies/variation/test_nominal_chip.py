@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from optinc_pdk.circuit import NetlistError
+from optinc_pdk.circuit import NetlistError, label_tuple
 from optinc_pdk.simulate import heater_phases, scattering
 from optinc_pdk.simulate.transmission.detection import network_of
 from optinc_pdk.studies import chip_of, draw_sample, sample_phases, sample_scattering
@@ -47,9 +47,17 @@ def test_a_circuit_without_layout_is_refused(chip, circuit, process):
         chip_of(bare, chip.board, chip.bias, process)
 
 
-def test_coherent_receivers_of_several_modulators_light_are_refused(chip, circuit, process):
-    with pytest.raises(NetlistError, match=r"coherent receiver of fibre '.*one modulator alone.*--link neurons"):
-        chip_of(circuit, replace(chip.board, coherent=True), chip.bias, process)
+def test_coherent_receivers_of_light_of_both_signs_are_refused(chip):
+    board = replace(chip.board, coherent=True)
+    s = sample_scattering(chip, nominal_sample(chip), chip.voltage_v)
+    receiver, several = next((row, own) for row, own in enumerate(locked_sources(s, board)) if own.sum() > 1)
+    last = [neuron for neuron in board.neurons if neuron.layer == board.layers - 2]
+    turned = s.s.copy()
+    for label in label_tuple(last[int(several.argmax())].to):
+        turned[:, :, s.labels.index(label)] *= -1.0
+    name = [label for row in board.outputs for label in row][receiver]
+    with pytest.raises(NetlistError, match=f"coherent receiver of fibre '{name}'.*light of one phase.*--link neurons"):
+        locked_sources(replace(s, s=turned), board)
 
 
 def test_a_bias_without_one_channel_is_refused(chip, circuit, process):
@@ -69,15 +77,22 @@ def test_a_bias_without_one_channel_is_refused(chip, circuit, process):
 def test_every_receiver_has_the_modulator_of_its_symbol(locked):
     chip = locked.chip
     symbols = len(chip.board.outputs[0])
-    assert chip.locked_source.tolist() == list(range(symbols)) * len(chip.board.outputs)
+    assert np.array_equal(chip.locked_sources, np.tile(np.eye(symbols), (len(chip.board.outputs), 1)))
     photodiodes = replace(chip.board, coherent=False)
-    assert locked_sources(sample_scattering(chip, nominal_sample(chip), chip.voltage_v), photodiodes).size == 0
+    assert locked_sources(sample_scattering(chip, nominal_sample(chip), chip.voltage_v), photodiodes).shape == (0, 0)
+
+
+def test_bits_that_are_added_lock_a_receiver_together():
+    fields = np.array([[1.0, 0.9, 1.1, 0.02j], [0.0, 0.01, 0.0, 1.0]]) * np.exp(0.5j)
+    own = np.abs(fields) > 0.1
+    assert own.tolist() == [[True, True, True, False], [False, False, False, True]]
+    assert locked_phases(fields, own) == pytest.approx([0.5, 0.5 + 0.0])
 
 
 def test_the_nominal_chip_is_locked_to_the_phases_of_its_bias(locked):
     chip = locked.chip
     s = sample_scattering(chip, nominal_sample(chip), chip.voltage_v)
-    found = locked_bias(s, chip.board, chip.locked_source, chip.bias).phases
+    found = locked_bias(s, chip.board, chip.locked_sources, chip.bias).phases
     assert found.keys() == chip.bias.phases.keys()
     # reflections at other wavelengths of the fit are absent, so both are the angle of one transmission
     assert all(abs(np.exp(1j * found[label]) - np.exp(1j * phase)) < 1e-6 for label, phase in chip.bias.phases.items())
@@ -87,10 +102,10 @@ def test_receivers_of_a_sample_read_all_of_their_modulators_field(locked):
     chip = locked.chip
     sample = draw_sample(chip, locked.imperfections, 3)
     s = sample_scattering(chip, sample, chip.voltage_v)
-    bias = locked_bias(s, chip.board, chip.locked_source, chip.bias)
+    bias = locked_bias(s, chip.board, chip.locked_sources, chip.bias)
     receivers = network_of(s, chip.board, bias, 0).receivers
     light = np.zeros((1, receivers.feed.sources.stop))
-    light[0, receivers.feed.sources.start + chip.locked_source] = 1.0
+    light[0, receivers.feed.sources.start + chip.locked_sources.argmax(axis=1)] = 1.0
     fields = receivers._fields(receivers._seen(light))
     read, power = receivers.detected(fields), receivers.power(fields)
     assert np.allclose(read**2, power, rtol=1e-9) and np.all(read > 0.0)
@@ -109,5 +124,5 @@ def test_positions_are_those_of_the_circuit(chip, circuit):
 
 def test_phases_of_many_settings_are_angles_of_the_chosen_source():
     fields = np.exp(1j * np.arange(12.0).reshape(2, 3, 2))
-    found = locked_phases(fields, np.array([1, 0, 1]))
+    found = locked_phases(fields, np.eye(2, dtype=np.bool_)[[1, 0, 1]])
     assert np.allclose(np.exp(1j * found), np.exp(1j * np.array([[1.0, 2.0, 5.0], [7.0, 8.0, 11.0]])))
