@@ -37,7 +37,7 @@ _LINEAR = "a chip computes layers (torch.nn.Linear)"
 _NAMED = (
     (r"lora_", "LoRA", "merge it into its layer (merge_and_unload)"),
     (r"(weight|bias)_(ih|hh|hr)(_l\d+\w*)?$|(LSTM|GRU|RNN)\w*Cell", "an LSTM, GRU or RNN", _LINEAR),
-    (r"in_proj_(weight|bias)$|bias_[kv]$|[qkv]_proj\b|(?i:attention|attn)", "attention", _LINEAR),
+    (r"in_proj_(weight|bias)$|bias_[kv]$|[qkv]_proj\b|(?i:attention|attn)\w*\.\w+\.", "attention", _LINEAR),
     (r"weight_(g|v|orig|mask|u)$|parametrizations\.", "a parametrised weight", "remove the parametrisation"),
     (
         r"(zero_point|scales|qweight|qzeros|g_idx|absmax|SCB|weight_scale\w*|quant_\w+)$",
@@ -97,6 +97,7 @@ def layers_of(tensors: Mapping[str, Floats], ordered: bool, activation: Activati
     chain, remarks = _order(layers, ordered, labels)
     placed = _places(layers, norms, labels)
     _check_numbers(chain, placed, labels)
+    _check_parts(chain, labels)
     if norms:
         remarks.append(f"BatchNorm is read with eps {_EPSILON:g}, PyTorch's default, which the file does not state")
         remarks += [
@@ -332,4 +333,24 @@ def _check_numbers(chain: Sequence[Name], placed: Mapping[Name, _Norms], labels:
                 f"nn.Sequential ({labels[one]} → {labels[other]}), an activation in other models ({labels[one]} → "
                 f"activation → {labels[other]}); leave out a number for each activation, or save the model as .npz "
                 "(layers.0.weight, …) or as .onnx"
+            )
+
+
+def _check_parts(chain: Sequence[Name], labels: Mapping[Name, str]) -> None:
+    """Refuse parts of several layers each, such as encoder and decoder, or actor and critic, unless they are numbered.
+
+    Raises:
+        InputError: The names do not say whether the parts are one network, with an activation between them.
+    """
+    for one, other in pairwise(chain):
+        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+        parts = one[: shared + 1], other[: shared + 1]
+        layers = [sum(1 for name in chain if name[: shared + 1] == part) for part in parts]
+        if min(layers) > 1 and _number_difference(one, other) == 0:
+            first, second = (".".join(part) for part in parts)
+            raise InputError(
+                f"{first} and {second} have {layers[0]} and {layers[1]} layers, and the names do not say whether they "
+                f"are networks of their own ({first}; {second}), or one, with an activation between them "
+                f"({labels[one]} → activation → {labels[other]}) or without ({labels[one]} → {labels[other]}); store "
+                "one of them alone, or save the model as .npz (layers.0.weight, …) or as .onnx"
             )

@@ -206,7 +206,9 @@ def refuse_options(of: str, **options: object) -> None:
     for name, value in options.items():
         if value is not None:
             shown = value if isinstance(value, str | Path) else "of arrays" if name == "data" else repr(value)
-            raise ArgumentError(name, f"{shown} has no effect here: it is an option of {of}; drop it")
+            # a flag has no value
+            text = "" if value is True else f"{shown} "
+            raise ArgumentError(name, f"{text}has no effect here: it is an option of {of}; drop it")
 
 
 Factors = TypeVar("Factors")

@@ -152,10 +152,8 @@ def test_kernels_of_flax_are_transposed(tmp_path: Path) -> None:
 def test_orders_that_names_and_shapes_leave_open_are_refused_with_both(tmp_path: Path) -> None:
     message = refused(stored(tmp_path, layer(4, 4, "a") | layer(4, 4, "b")), "a → b", "b → a", ".npz")
     assert "number the layers" in message
-    parts = [(3, 4, "encoder.0"), (2, 3, "encoder.2"), (3, 2, "decoder.0"), (5, 3, "decoder.2")]
+    parts = [(3, 4, "encoder.0"), (2, 3, "encoder.2"), (3, 2, "decoder.0"), (4, 3, "decoder.2")]
     tensors = {name: array for part in parts for name, array in layer(*part).items()}
-    assert loaded(tmp_path, tensors).structure == (4, 3, 2, 3, 5)
-    tensors |= layer(4, 3, "decoder.2")
     refused(
         stored(tmp_path, tensors),
         "encoder.0 → encoder.2 → decoder.0 → decoder.2",
@@ -164,6 +162,34 @@ def test_orders_that_names_and_shapes_leave_open_are_refused_with_both(tmp_path:
     # a number and a word without one, numbers of another word, a number with zeros
     for one, other in (("fc", "fc2"), ("fc1", "gc2"), ("fc01", "fc1"), ("1", "a2"), ("n" + "1" * 5000, "n2")):
         refused(stored(tmp_path, layer(4, 4, one) | layer(4, 4, other)), "several orders")
+
+
+def several(*parts: tuple[int, int, str]) -> dict[str, Any]:
+    return {name: array for part in parts for name, array in layer(*part).items()}
+
+
+@pytest.mark.parametrize("prefix", ["", "model."])
+def test_parts_of_several_layers_may_be_networks_of_their_own(prefix: str, tmp_path: Path) -> None:
+    actor = [(8, 4, f"{prefix}actor.0"), (4, 8, f"{prefix}actor.2")]
+    critic = [(8, 4, f"{prefix}critic.0"), (1, 8, f"{prefix}critic.2")]
+    refused(
+        stored(tmp_path, several(*actor, *critic)),
+        f"({prefix}actor; {prefix}critic)",
+        f"({prefix}actor.2 → activation → {prefix}critic.0)",
+        f"({prefix}actor.2 → {prefix}critic.0)",
+    )
+    # a head of one layer, and numbered parts
+    for parts in (
+        [*actor, (1, 4, f"{prefix}head")],
+        [(4, 4, f"{prefix}{place}") for place in ("blocks.0.a1", "blocks.0.a2", "blocks.1.a1", "blocks.1.a2")],
+    ):
+        assert len(loaded(tmp_path, several(*parts)).layers) == len(parts)
+
+
+def test_a_layer_is_called_like_attention(tmp_path: Path) -> None:
+    chain = several((4, 4, "fc1"), (4, 4, "fc2"))
+    assert loaded(tmp_path, several((6, 4, "inp"), (5, 6, "attn"), (3, 5, "out"))).structure == (4, 6, 5, 3)
+    refused(stored(tmp_path, chain | layer(4, 4, "fc3.attn.query")), "attention")
 
 
 def test_layers_that_form_no_chain_are_refused_with_their_shapes(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import read_bias, read_netlist
 from optinc_pdk.cli.app import app
 from optinc_pdk.cli.commands import app as registered
-from optinc_pdk.errors import InputError
+from optinc_pdk.errors import ArgumentError, InputError
 from optinc_pdk.factor import MeshShape
 from optinc_pdk.matrices import MatrixTarget, compare_matrices
 from optinc_pdk.options import BuildOptions
@@ -25,6 +25,7 @@ from optinc_pdk.pipeline.reprogramming import reprogram
 from optinc_pdk.pipeline.stages import Build
 from optinc_pdk.signoff.extracted_chip import read_extracted_layout
 from optinc_pdk.simulate import scattering
+from optinc_pdk.tasks.chip_task import refuse_options
 
 PROCESS = load_process()
 LABEL = (100, 0)
@@ -248,6 +249,12 @@ def test_commands_refuse_options_that_have_no_effect(tmp_path: Path, capsys: pyt
         assert run(command, tmp_path / "U.npy", *option) == 2
     assert run("build", "--tolerance", "0.1", "-o", tmp_path / "out") == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_a_flag_without_effect_is_named_without_a_value() -> None:
+    with pytest.raises(ArgumentError) as fault:
+        refuse_options("a matrix", extra_columns=None, two_words=True)
+    assert fault.value.option_message.startswith("--two-words has no effect here: it is an option of a matrix")
 
 
 def test_factor_prints_the_factors_of_a_matrix(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
