@@ -203,8 +203,8 @@ class _Chain:
         activation: Activation = "sine" if self.sine else "clipped_relu" if finite else "relu"
         if self.activation not in (None, activation):
             raise InputError(
-                f"{self.clamped_at}: the activation is {activation}, that of earlier layers is {self.activation}, and all "
-                "layers of a chip have the same: train with one of them"
+                f"{self.clamped_at}: the activation is {activation}, that of earlier layers is {self.activation}, and "
+                "all layers of a chip have the same: train with one of them"
             )
         self.activation = activation
         # clip(x, low, high) = origin + unit · activation((x - origin) / unit)
