@@ -52,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             "build U.xyz",
             "U.xyz: files ending in '.xyz' are not read; use .npz, .safetensors, .onnx or .pt for a network",
         ),
-        ("build U.csv", "U.csv: line 2, column 2 is 'x'; give a finite number, such as 0.5 or 1+2j"),
+        ("build U.csv", "U.csv: line 2, column 2 is 'x'; give a finite number with a point, such as 0.5 or 1+2j"),
     ],
 )
 def test_a_refusal_names_the_option_or_the_file_at_fault(

@@ -15,18 +15,21 @@ from numpy.typing import NDArray
 
 from optinc_pdk.errors import InputError
 
-_COMMENT = re.compile("[#%]")
-_SIGN = re.compile(r"\s*([+-])\s*")
+# a percent sign behind a number is none, except before words
+_COMMENT = re.compile(r"#|^\s*%|\s%(?=\s*[^\s0-9.,;+-])")
+_SIGN = re.compile(r" *([+-]) *")
 _SIGN_BETWEEN_BLANKS = re.compile(r" +([+-]) +")
-_REAL = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?"
-_NUMBER = re.compile(rf"([+-]?{_REAL})|(?:([+-]?{_REAL})(?=[+-]))?([+-]?)({_REAL})?\*?[ij]")
+_REAL = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_NUMBER = re.compile(rf"([+-]?{_REAL})|(?:([+-]?{_REAL})(?=[+-]))?([+-]?)({_REAL})?\*?(?:im?|j)")
+_PAIR = re.compile(rf"\( *([+-]?{_REAL}) *, *\+?(-?{_REAL}) *\)")
 
 
 def parse_text_matrix(path: Path, data: bytes) -> NDArray[Any]:
     """Return the matrix of a text file that has been read.
 
-    Numbers are separated by commas, semicolons, tabs or blanks. ``#`` and ``%`` begin comments. Complex numbers are
-    written as ``1+2j``, ``1 + 2i``, ``-j``, or in parentheses, as ``numpy.savetxt`` does.
+    Numbers are separated by commas, semicolons, tabs or blanks, as those of the first line. ``#`` and ``%`` begin
+    comments. Complex numbers are written as ``1+2j``, ``1 + 2i``, ``2im``, ``-j``, or in parentheses, as
+    ``numpy.savetxt`` does, or as ``(1,2)``.
 
     Returns:
         (rows, columns) complex numbers.
@@ -38,9 +41,12 @@ def parse_text_matrix(path: Path, data: bytes) -> NDArray[Any]:
     utf_16 = data[:2] in (b"\xff\xfe", b"\xfe\xff")
     # characters that cannot be decoded are no numbers, and may be in comments
     text = data.decode("utf-16" if utf_16 else "utf-8-sig", "replace")
-    numbers, columns = array("d"), 0
+    numbers, columns, separator = array("d"), 0, ""
     for line, content in enumerate(io.StringIO(text, newline=None), 1):
-        fields = _fields(_COMMENT.split(content, maxsplit=1)[0].strip())
+        row = _PAIR.sub(r"(\1+\2j)", _COMMENT.split(content, maxsplit=1)[0].strip())
+        if not columns:
+            separator = next((each for each in ";," if each in row), "")
+        fields = _fields(row, separator)
         if fields and columns and len(fields) != columns:
             raise InputError(
                 f"{path}: line {line} has {len(fields)} numbers, the lines before it have {columns}; make them equal"
@@ -50,8 +56,8 @@ def parse_text_matrix(path: Path, data: bytes) -> NDArray[Any]:
             value = _number(field)
             if value is None:
                 raise InputError(
-                    f"{path}: line {line}, column {column} is {reprlib.repr(field)}; give a finite number, such as 0.5 "
-                    "or 1+2j; a line of text begins with #"
+                    f"{path}: line {line}, column {column} is {reprlib.repr(field)}; give a finite number with a point, "
+                    "such as 0.5 or 1+2j; a line of text begins with #"
                 )
             numbers.extend((value.real, value.imag))
     if not columns:
@@ -59,11 +65,10 @@ def parse_text_matrix(path: Path, data: bytes) -> NDArray[Any]:
     return np.frombuffer(numbers, dtype=np.complex128).reshape(-1, columns)
 
 
-def _fields(line: str) -> list[str]:
-    """Return the numbers of a line as text."""
-    for separator in ";,":
-        if separator in line:
-            return [_SIGN.sub(r"\1", field).strip() for field in line.split(separator)]
+def _fields(line: str, separator: str) -> list[str]:
+    """Return the numbers of a line as text; they are between blanks or tabs, if the separator is empty."""
+    if line and separator:
+        return [_SIGN.sub(r"\1", field).strip() for field in line.split(separator)]
     # 1 -2 is two numbers, and 1 - 2j is one
     return _SIGN_BETWEEN_BLANKS.sub(r"\1", line).split()
 

@@ -35,6 +35,16 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
     "BatchNormalization": {"epsilon": "FLOAT", "momentum": "FLOAT", "training_mode": "INT"},
     "HardSigmoid": {"alpha": "FLOAT", "beta": "FLOAT"},
     "Scaler": {"offset": "FLOATS", "scale": "FLOATS"},
+    "LinearRegressor": {"coefficients": "FLOATS", "intercepts": "FLOATS", "targets": "INT", "post_transform": "STRING"},
+    "LinearClassifier": {
+        "coefficients": "FLOATS",
+        "intercepts": "FLOATS",
+        "classlabels_ints": "INTS",
+        "classlabels_strings": "STRINGS",
+        "multi_class": "INT",
+        "post_transform": "STRING",
+    },
+    "Normalizer": {"norm": "STRING"},
     "Dropout": {"ratio": "FLOAT", "seed": "INT"},
     "Cast": {"to": "INT", "saturate": "INT", "round_mode": "STRING"},
     "CastLike": {"saturate": "INT", "round_mode": "STRING"},
@@ -52,7 +62,10 @@ ATTRIBUTES: dict[str, dict[str, str]] = {
 }
 """Nodes that are read, and the types of their attributes, as ``onnx.AttributeProto`` names them."""
 LEFT_OUT = ("Softmax", "LogSoftmax", "ArgMax", "TopK", "Sigmoid")
-AFTER_THEM = (*LEFT_OUT, "ZipMap", "ArrayFeatureExtractor", "Reshape", "Squeeze", "Cast", "Identity")
+AFTER_THEM = (
+    *(*LEFT_OUT, "Normalizer", "ZipMap", "ArrayFeatureExtractor", "Slice"),
+    *("Reshape", "Squeeze", "Cast", "Identity"),
+)
 """Nodes that make labels and probabilities of the last outputs, as skl2onnx writes them."""
 REMEDIES = {
     **dict.fromkeys(("LeakyRelu", "PRelu", "Elu", "Selu", "Gelu", "Erf", "Tanh", "Softplus"), "train with ReLU"),
@@ -85,13 +98,17 @@ def parse(path: Path, data: bytes) -> FoldedModel:
 class _Graph:
     """A graph, of which the nodes up to the one that computes ``signal`` have been read.
 
-    ``sample`` is the shape of the signal without the number of samples, None if the file does not state it.
+    ``sample`` is the shape of the signal without the number of samples, None if the file does not state it. ``tail``
+    are the results of nodes that are left out, ``last`` the signal that these take, and ``columns`` the probabilities
+    that are outputs of their own.
     """
 
     def __init__(self, path: Path, graph: Any) -> None:
         self.graph = graph
         self.constants = Constants(path, graph.initializer)
         self.tail: set[str] = set()
+        self.columns: set[int] = set()
+        self.last = ""
         self.layer_bytes = 0
         inputs = [value for value in graph.input if value.name not in self.constants]
         if len(inputs) != 1 or not graph.output:
@@ -125,8 +142,11 @@ class _Graph:
             unknown = [name for name in names if name not in self.constants]
             if node.output[0] in self.tail:
                 continue
-            if self.tail and kind in AFTER_THEM and self.tail.issuperset(unknown):
+            follows = kind in AFTER_THEM and self.tail.issuperset(unknown)
+            if self.tail and (follows or (kind in LEFT_OUT and unknown == [self.last])):
                 self._check_last(where, kind, node)
+                if kind == "Slice" and unknown:
+                    self._take_column(where, node)
                 self.tail.update(filter(None, node.output))
                 continue
             if kind not in ATTRIBUTES:
@@ -150,8 +170,10 @@ class _Graph:
                 yield from ((where, what) for what in self._steps_of(where, kind, node, values))
                 self.signal = node.output[0]
         ends, outputs = self.tail or {self.signal}, [value.name for value in self.graph.output]
+        if self.columns and self.columns != set(range(max(2, *(self.sample or ())))):
+            raise InputError(f"gives the probabilities {sorted(self.columns)} alone; export the model with all of them")
         if ends.isdisjoint(outputs) or not all(
-            name in ends or (self.tail and name in self.constants) for name in outputs
+            name in ends or (self.tail and (name == self.last or name in self.constants)) for name in outputs
         ):
             raise InputError(
                 f"the chain of nodes ends in {self.signal!r}, but the outputs are {reprlib.repr(outputs)}; export the "
@@ -183,6 +205,7 @@ class _Graph:
             if kind == "Sigmoid":
                 self._read_two_classes(where, node)
             ends = node.output[0] in [value.name for value in self.graph.output]
+            self.last = self.signal
             self.tail.update(filter(None, node.output))
             return [LeftOut(kind if ends else f"{kind} with what follows")]
         if kind == "Relu":
@@ -203,6 +226,11 @@ class _Graph:
             return [Affine(self._spread(where, scale), self._spread(where, shift))]
         if kind == "BatchNormalization":
             return [self._normalisation(where, node, values)]
+        if kind in ("LinearRegressor", "LinearClassifier"):
+            return self._linear_model(where, kind, node, values)
+        if kind == "Reshape" and self._is_one_column(node):
+            self.tail.add(node.output[0])
+            return [LeftOut(kind, "it puts the outputs of every sample into one column")]
         self._check_unchanged(where, kind, node, values)
         return []
 
@@ -218,16 +246,20 @@ class _Graph:
         if not values.get("transB", 0):
             weight = weight.T
         bias = self.constants.get(where, names[1]) if len(names) > 1 else np.zeros(weight.shape[:1])
+        if bias.size == 1:
+            bias = np.broadcast_to(bias.reshape(()), weight.shape[:1])
+        elif bias.ndim == 2 and len(bias) == 1:
+            bias = bias[0]
+        return self._checked(where, weight, bias, values)
+
+    def _checked(self, where: str, weight: Array, bias: Array, values: Mapping[str, Any]) -> Layer:
+        """Return the layer of a weight and a bias, each times its factor, if it fits the signal."""
         self.layer_bytes += 8 * weight.size
         if self.layer_bytes > WEIGHTS.max_bytes:
             raise InputError(
                 f"{where}: the layers up to it have {self.layer_bytes:,} bytes, the limit is {WEIGHTS.max_bytes:,}; "
                 "use a smaller network"
             )
-        if bias.size == 1:
-            bias = np.broadcast_to(bias.reshape(()), weight.shape[:1])
-        elif bias.ndim == 2 and len(bias) == 1:
-            bias = bias[0]
         try:
             layer = Layer(weight, bias)
             layer = Layer(layer.weight * values.get("alpha", 1.0), layer.bias * values.get("beta", 1.0))
@@ -240,6 +272,47 @@ class _Graph:
             )
         self.sample = (layer.outputs,)
         return layer
+
+    def _linear_model(self, where: str, kind: str, node: Any, values: Mapping[str, Any]) -> list[Any]:
+        """Return the steps of a linear model of scikit-learn."""
+        labels = values.get("classlabels_ints") or values.get("classlabels_strings") or ()
+        count = values.get("targets", 1) if kind == "LinearRegressor" else len(labels)
+        after = values.get("post_transform", b"NONE")
+        known = (b"NONE",) if kind == "LinearRegressor" else (b"NONE", b"SOFTMAX", b"LOGISTIC")
+        weight, bias = (np.array(values.get(key, ()), dtype=np.float64) for key in ("coefficients", "intercepts"))
+        fits = (kind != "LinearRegressor") < count <= weight.size and weight.size % count == 0
+        if after not in known or not fits or bias.size not in (0, count):
+            raise InputError(
+                f"{where}: has {weight.size} coefficients and {bias.size} intercepts for {count} outputs, and "
+                f"{reprlib.repr(after)} after them; give some for each output, and {known[-1].decode()}"
+            )
+        layer = self._checked(where, weight.reshape(count, -1), bias if bias.size else np.zeros(count), {})
+        if kind == "LinearRegressor":
+            return [layer]
+        self.tail.update(filter(None, node.output))
+        return [layer, LeftOut(f"{after.decode()} of {kind} with what follows")]
+
+    def _is_one_column(self, node: Any) -> bool:
+        """Return whether a Reshape of several outputs, as skl2onnx ends regressors, is the output (-1, 1)."""
+        target = node.input[1] if len(node.input) == 2 else ""
+        return (
+            node.output[0] in [value.name for value in self.graph.output]
+            and self.layer_bytes > 0
+            and math.prod(self.sample or ()) > 1
+            and target in self.constants
+            and self.constants.get("", target, shape=True).tolist() == [-1, 1]
+        )
+
+    def _take_column(self, where: str, node: Any) -> None:
+        """Note which probability a Slice takes, of which skl2onnx makes outputs of their own.
+
+        Raises:
+            InputError: It is not one of axis 1.
+        """
+        parts = [self.constants.get(where, name).reshape(-1).tolist() for name in node.input[1:] if name]
+        if len(parts) != 3 or len(parts[0]) != 1 or parts[1] != [parts[0][0] + 1] or parts[2] != [1]:
+            raise InputError(f"{where}: takes {reprlib.repr(parts)}; use one probability of axis 1")
+        self.columns.add(parts[0][0])
 
     def _normalisation(self, where: str, node: Any, values: Mapping[str, Any]) -> Affine:
         """Return a batch normalisation with stored statistics as an affine step."""
@@ -321,6 +394,8 @@ class _Graph:
         Raises:
             InputError: It computes along samples, or takes the smallest.
         """
+        if kind == "Normalizer" and attributes(where, node, ATTRIBUTES[kind]).get("norm") not in (b"L1", b"L2"):
+            raise _refused(where, kind)
         if kind in LEFT_OUT:
             values = {"axis": 0 if kind == "ArgMax" else -1} | attributes(where, node, ATTRIBUTES[kind])
             if values["axis"] not in (1, -1) or not values.get("largest", 1):

@@ -43,9 +43,10 @@ class Sine:
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A last step that does not change which output is the largest, such as Softmax; its name."""
+    """A last step that is left out: its name, and why; by default because it keeps which output is the largest."""
 
     name: str
+    why: str = ""
 
 
 SINE_ENDS = 1e-6
@@ -111,7 +112,8 @@ class _Chain:
                 raise InputError(f"{where}: {what.name} does not follow the last layer; remove it")
             self.left_out = what.name
             same = "the sign of the output" if len(self.layers[-1][1]) == 1 else "the largest output"
-            self.remarks.append(f"{what.name} at the end is left out: {same} is the same class without it")
+            why = what.why or f"{same} is the same class without it"
+            self.remarks.append(f"{what.name} at the end is left out: {why}")
         elif isinstance(what, Layer):
             self._layer(where, what)
         elif isinstance(what, Affine):
@@ -204,7 +206,7 @@ class _Chain:
         if self.activation not in (None, activation):
             raise InputError(
                 f"{self.clamped_at}: the activation is {activation}, that of earlier layers is {self.activation}, and "
-                "all layers of a chip have the same: train with one of them"
+                "a chip has one for all layers; train with one of them"
             )
         self.activation = activation
         # clip(x, low, high) = origin + unit · activation((x - origin) / unit)

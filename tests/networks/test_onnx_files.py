@@ -92,6 +92,7 @@ def refused(path: Path, *parts: str) -> None:
 
 FIRST = node("Gemm", "x w b", "h", transB=1)
 LAST = node("Gemm", "r v c", "y", transB=1)
+LAST_LOGITS = node("Gemm", "r v c", "l", transB=1)
 RELU = node("Relu", "h", "r")
 NORM = "scale shift mean var"
 
@@ -295,6 +296,97 @@ def test_labels_and_probabilities_of_skl2onnx(tmp_path: Path) -> None:
     ]
     path = write(tmp_path / "w.onnx", nodes, ends="l1 z", labels=np.array(["a", "b", "c"], dtype=object), k=[-1])
     assert assert_equal_outputs(path, last="l").remarks[0].startswith("Softmax with what follows")
+
+
+COLUMNS = {
+    f"from{i}": [node("Slice", f"p at{i} at{i + 1} at1", f"s{i}"), node("Reshape", f"s{i} k", f"i{i}")]
+    for i in range(3)
+}
+
+
+@pytest.mark.parametrize("missing", ["", "from0", "from2"])
+def test_probabilities_as_columns(missing: str, tmp_path: Path) -> None:
+    # skl2onnx 1.20 of MLPClassifier with options={"zipmap": "columns"}
+    columns = [each for name, nodes in COLUMNS.items() if name != missing for each in nodes]
+    nodes = [FIRST, RELU, node("Gemm", "r v c", "l", transB=1), node("Softmax", "l", "p"), *SKL_LABELS, *columns]
+    ends = " ".join(["l1", *(each.output[0] for each in columns if each.op_type == "Reshape")])
+    path = write(tmp_path / "w.onnx", nodes, ends=ends, labels=[0, 1, 2], k=[-1], **{f"at{i}": [i] for i in range(4)})
+    if missing:
+        refused(path, "probabilities", "alone")
+    else:
+        assert_equal_outputs(path, last="l")
+
+
+def test_a_slice_of_several_probabilities_is_refused(tmp_path: Path) -> None:
+    nodes = [FIRST, RELU, LAST_LOGITS, node("Softmax", "l", "p"), node("Slice", "p zero two one", "y")]
+    refused(write(tmp_path / "w.onnx", nodes, zero=[0], one=[1], two=[2]), "node 4, Slice", "one probability")
+
+
+def test_several_outputs_of_a_regressor_of_skl2onnx(tmp_path: Path) -> None:
+    # skl2onnx 1.20 of MLPRegressor, which writes the outputs of all samples below one another
+    nodes = [FIRST, RELU, LAST_LOGITS, node("Reshape", "l k", "y")]
+    found = assert_equal_outputs(write(tmp_path / "w.onnx", nodes, k=[-1, 1]))
+    assert found.layers[-1].outputs == 3 and found.remarks[0].startswith("Reshape at the end is left out: it puts")
+    # in the middle, samples and signals would be mixed
+    nodes = [FIRST, node("Reshape", "h k", "r"), LAST]
+    refused(write(tmp_path / "w.onnx", nodes, k=[-1, 1]), "node 1, Reshape", "changes more")
+
+
+LINEAR = {"coefficients": W[:3].reshape(-1).tolist(), "intercepts": C.tolist()}
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_linear_models_of_skl2onnx(scaled: bool, tmp_path: Path) -> None:
+    # skl2onnx 1.20 of LinearRegression and LogisticRegression, in single and double precision
+    first = [node("Scaler", "x", "i", domain="ai.onnx.ml", offset=[0.5], scale=[2.0])] if scaled else []
+    x = "i" if scaled else "x"
+    weight, bias = np.float32(W[:3] * (2.0 if scaled else 1.0)), C - (W[:3].sum(axis=1) if scaled else 0.0)
+    regressor = node("LinearRegressor", x, "y", domain="ai.onnx.ml", targets=3, **LINEAR)
+    classifier = node(
+        "LinearClassifier",
+        x,
+        "label t",
+        domain="ai.onnx.ml",
+        classlabels_strings=["a", "b", "c"],
+        post_transform="SOFTMAX",
+        **LINEAR,
+    )
+    normaliser = node("Normalizer", "t", "p", domain="ai.onnx.ml", norm="L1")
+    for nodes, ends in (
+        ([regressor], "y"),
+        ([classifier, normaliser, node("Cast", "label", "n", to=TensorProto.STRING)], "n p"),
+    ):
+        (layer,) = parsed(write(tmp_path / "w.onnx", [*first, *nodes], ends=ends)).layers
+        np.testing.assert_allclose(layer.weight, weight, rtol=1e-6)
+        np.testing.assert_allclose(layer.bias, bias, rtol=1e-6)
+    # the label and the probabilities both take the last outputs, which may be an output as well
+    nodes = [FIRST, RELU, LAST_LOGITS, node("ArgMax", "l", "a", axis=1), node("Softmax", "l", "p")]
+    assert_equal_outputs(write(tmp_path / "w.onnx", nodes, ends="a p l"), last="l")
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("LinearRegressor", {"targets": 5}),
+        ("LinearRegressor", {"targets": 2**40}),
+        ("LinearRegressor", {"targets": 3, "post_transform": "SOFTMAX"}),
+        ("LinearRegressor", {"targets": 3, "intercepts": [1.0]}),
+        ("LinearRegressor", {"targets": 0}),
+        ("LinearClassifier", {"classlabels_ints": [0], "intercepts": [1.0]}),
+        ("LinearClassifier", {}),
+        ("LinearClassifier", {"classlabels_ints": [0, 1, 2], "post_transform": "SOFTMAX_ZERO"}),
+    ],
+)
+def test_linear_models_that_are_damaged(kind: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    nodes = [node(kind, "x", "y", domain="ai.onnx.ml", **(LINEAR | changes))]
+    refused(write(tmp_path / "w.onnx", nodes), f"node 0, {kind}", "coefficients")
+
+
+def test_the_largest_of_what_follows_a_linear_model_is_kept(tmp_path: Path) -> None:
+    # a row over its largest entry, which is negative, has its smallest first
+    classifier = node("LinearClassifier", "x", "l t", domain="ai.onnx.ml", classlabels_ints=[0, 1, 2], **LINEAR)
+    nodes = [classifier, node("Normalizer", "t", "y", domain="ai.onnx.ml", norm="MAX")]
+    refused(write(tmp_path / "w.onnx", nodes, ends="l y"), "node 1, Normalizer")
 
 
 @pytest.mark.parametrize("fault", ["", "Sub", "Concat", "width"])
