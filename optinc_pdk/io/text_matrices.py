@@ -56,8 +56,8 @@ def parse_text_matrix(path: Path, data: bytes) -> NDArray[Any]:
             value = _number(field)
             if value is None:
                 raise InputError(
-                    f"{path}: line {line}, column {column} is {reprlib.repr(field)}; give a finite number with a point, "
-                    "such as 0.5 or 1+2j; a line of text begins with #"
+                    f"{path}: line {line}, column {column} is {reprlib.repr(field)}; give a finite number with a "
+                    "point, such as 0.5 or 1+2j; a line of text begins with #"
                 )
             numbers.extend((value.real, value.imag))
     if not columns:
