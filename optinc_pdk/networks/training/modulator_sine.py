@@ -10,8 +10,6 @@ from torch import nn
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["ModulatorSine"]
-
 
 class ModulatorSine(nn.Module):
     """Activation sin(π/2 · clip(z, 0, 1)): the field of a push-pull modulator whose drive is limited to 0 … Vπ.
@@ -19,14 +17,6 @@ class ModulatorSine(nn.Module):
     A chip whose modulators are driven directly computes it without predistortion, see
     :mod:`optinc_pdk.simulate.modulator_drive`. It has no parameters. Files of weights alone, such as ``.safetensors``,
     are read with ``activation="sine"``.
-
-    Examples:
-        >>> import optinc_pdk as op
-        >>> from torch import nn
-        >>> from optinc_pdk.networks.training.modulator_sine import ModulatorSine
-        >>> module = nn.Sequential(nn.Linear(4, 8), ModulatorSine(), nn.Linear(8, 3))
-        >>> op.GeneralNetwork.from_torch(module).activation
-        'sine'
     """
 
     def forward(self, signal: Tensor) -> Tensor:
