@@ -355,7 +355,8 @@ class _Graph:
             self.sample = self.sample and (math.prod(self.sample),)
         elif kind == "Squeeze":
             axes = values.get("axes", more[0] if more else range(1, rank))
-            removed = {axis + rank if axis < 0 and self.sample is not None else axis for axis in axes}
+            whole = all(isinstance(axis, int) for axis in axes)
+            removed = {axis + rank if axis < 0 and self.sample is not None else axis for axis in axes} if whole else {0}
             kept = min(removed, default=1) > 0
             if self.sample is not None:
                 kept &= all(axis < rank and (axes == range(1, rank) or self.sample[axis - 1] == 1) for axis in removed)

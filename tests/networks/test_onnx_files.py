@@ -540,6 +540,7 @@ def test_a_link_within_the_folder_is_followed(tmp_path: Path) -> None:
         ([node("Reshape", "h whole", "r")], "Reshape|[-1, 0]"),
         ([node("Flatten", "h", "r", axis=0)], "Flatten|'axis': 0"),
         ([node("Squeeze", "h", "r", axes=[0])], "Squeeze|[0]"),
+        ([node("Squeeze", "h ratio", "r")], "Squeeze|[[0.5]]"),
         ([node("Transpose", "h", "r", perm=[1, 0])], "Transpose"),
         ([node("Div", "low h", "r")], "Div"),
         ([node("Add", "- h", "r")], "Add"),
