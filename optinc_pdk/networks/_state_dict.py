@@ -80,9 +80,12 @@ def layers_of(tensors: Mapping[str, Floats], ordered: bool, activation: Activati
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], ends))
     layers: dict[Name, Layer] = {}
     norms: dict[Name, Affine] = {}
+    owns = {module: module[min(shared, len(module) - 1) :] if module else () for module in modules}
+    # what a module is may be said by the name of another one, such as 0.parametrizations
     for module, parts in modules.items():
-        own = module[min(shared, len(module) - 1) :] if module else ()
-        _refuse_others(labels[module], own, parts)
+        _refuse_named(labels[module], owns[module], parts)
+    for module, parts in modules.items():
+        _refuse_others(labels[module], owns[module], parts)
         if "running_mean" in parts:
             norms[module] = _norm(labels[module], parts)
         else:
@@ -126,8 +129,20 @@ def _steps(chain: Sequence[tuple[str, Layer, _Norms]], activation: Activation) -
         yield from late
 
 
+def _refuse_named(label: str, own: Name, parts: Mapping[str, Floats]) -> None:
+    """Refuse a module whose names say that it is no layer and no BatchNorm; arguments are those of the next function.
+
+    Raises:
+        InputError: It is something else.
+    """
+    for part in parts:
+        for pattern, what, remedy in _NAMED:
+            if re.search(pattern, ".".join((*own, part))):
+                raise InputError(f"{label}: {part} belongs to {what}, which is not read; {remedy}")
+
+
 def _refuse_others(label: str, own: Name, parts: Mapping[str, Floats]) -> None:
-    """Refuse a module that is no layer and no BatchNorm, as what it is.
+    """Refuse a module whose tensors are not those of a layer or a BatchNorm, as what it is.
 
     Args:
         label: Its name in the file.
@@ -137,10 +152,6 @@ def _refuse_others(label: str, own: Name, parts: Mapping[str, Floats]) -> None:
     Raises:
         InputError: It is something else.
     """
-    for part in parts:
-        for pattern, what, remedy in _NAMED:
-            if re.search(pattern, ".".join((*own, part))):
-                raise InputError(f"{label}: {part} belongs to {what}, which is not read; {remedy}")
     weight, bias = parts.get("weight", parts.get("kernel")), parts.get("bias")
     if "running_mean" in parts or "running_var" in parts:
         allowed, needed = {"weight", "bias", "running_mean", "running_var"}, ["running_mean", "running_var"]
@@ -149,9 +160,10 @@ def _refuse_others(label: str, own: Name, parts: Mapping[str, Floats]) -> None:
         needed = ["weight"] if weight is None else []
         kind = None
         if weight is not None and weight.ndim == 1:
-            kind = "LayerNorm or GroupNorm" if bias is not None else "PReLU, or normalisation without bias"
+            norm = "LayerNorm or GroupNorm, or BatchNorm without statistics"
+            kind = norm if bias is not None else "PReLU, or normalisation without bias"
         elif weight is not None and weight.ndim > 2:
-            kind = "a convolution"
+            kind = "a convolution, or Bilinear"
         elif weight is not None and bias is None and any("embed" in part.lower() for part in own):
             kind = "an Embedding"
         if weight is not None and kind is not None:
@@ -336,18 +348,24 @@ def _check_numbers(chain: Sequence[Name], placed: Mapping[Name, _Norms], labels:
             )
 
 
+def _part(name: Name, depth: int) -> Name:
+    """Return the part of a model in which a layer is: the name up to a depth; layers that are numbered are one part."""
+    numbered = len(name) == depth + 1 and _is_number(name[-1])
+    return name[: depth + (not numbered)]
+
+
 def _check_parts(chain: Sequence[Name], labels: Mapping[Name, str]) -> None:
-    """Refuse parts of several layers each, such as encoder and decoder, or actor and critic, unless they are numbered.
+    """Refuse parts of several layers each, such as encoder and decoder, or actor and critic.
 
     Raises:
         InputError: The names do not say whether the parts are one network, with an activation between them.
     """
     for one, other in pairwise(chain):
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-        parts = one[: shared + 1], other[: shared + 1]
-        layers = [sum(1 for name in chain if name[: shared + 1] == part) for part in parts]
-        if min(layers) > 1 and _number_difference(one, other) == 0:
-            first, second = (".".join(part) for part in parts)
+        parts = [_part(name, shared) for name in (one, other)]
+        layers = [sum(1 for name in chain if _part(name, shared) == part) for part in parts]
+        if parts[0] != parts[1] and min(layers) > 1:
+            first, second = (".".join(part) or "the numbered layers" for part in parts)
             raise InputError(
                 f"{first} and {second} have {layers[0]} and {layers[1]} layers, and the names do not say whether they "
                 f"are networks of their own ({first}; {second}), or one, with an activation between them "

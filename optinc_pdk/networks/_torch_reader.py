@@ -86,6 +86,8 @@ def _named(found: Any) -> dict[str, Any]:
     if not isinstance(found, dict):
         _end(UNUSABLE, f"holds a {type(found).__name__}, no tensors with names; save the state_dict() of the model")
     for name, tensor in found.items():
+        if "_packed_params" in str(name)[:1000]:
+            _end(UNUSABLE, f"holds {name}, which belongs to a quantised layer; save the model as it was before")
         if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
             kind = type(tensor).__name__
             _end(UNUSABLE, f"holds {name!r} of type {kind}, not only named tensors; save the model's state_dict()")

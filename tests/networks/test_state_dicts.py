@@ -178,12 +178,20 @@ def test_parts_of_several_layers_may_be_networks_of_their_own(prefix: str, tmp_p
         f"({prefix}actor.2 → activation → {prefix}critic.0)",
         f"({prefix}actor.2 → {prefix}critic.0)",
     )
-    # a head of one layer, and numbered parts
-    for parts in (
-        [*actor, (1, 4, f"{prefix}head")],
-        [(4, 4, f"{prefix}{place}") for place in ("blocks.0.a1", "blocks.0.a2", "blocks.1.a1", "blocks.1.a2")],
-    ):
-        assert len(loaded(tmp_path, several(*parts)).layers) == len(parts)
+    assert len(loaded(tmp_path, several(*actor, (1, 4, f"{prefix}head"))).layers) == 3
+
+
+@pytest.mark.parametrize("place", ["{}", "models.{}", "net{}"])
+def test_numbered_parts_of_several_layers_are_refused(place: str, tmp_path: Path) -> None:
+    names = [f"{place.format(part)}.{i}" for part in (0, 1) for i in (0, 2)]
+    both = f"({place.format(0)}; {place.format(1)})"
+    refused(stored(tmp_path, several(*[(4, 4, name) for name in names])), both)
+
+
+def test_numbered_layers_beside_a_part_of_several_are_refused(tmp_path: Path) -> None:
+    chain = several((5, 4, "0"), (6, 5, "2"), (7, 6, "ema.0"), (8, 7, "ema.2"))
+    refused(stored(tmp_path, chain), "the numbered layers and ema", "(2 → activation → ema.0)")
+    assert len(loaded(tmp_path, several((5, 4, "0"), (6, 5, "2"), (7, 6, "head"))).layers) == 3
 
 
 def test_a_layer_is_called_like_attention(tmp_path: Path) -> None:
@@ -268,6 +276,11 @@ def test_numbers_without_a_place_for_the_activation_are_refused(tmp_path: Path) 
         ({"Embed_0.embedding": np.ones((10, 4))}, ("Embed_0: ", "Embedding")),
         ({"rnn.weight_ih_l0": np.ones((8, 4)), "rnn.weight_hh_l0": np.ones((8, 2))}, ("rnn: ", "LSTM, GRU or RNN")),
         ({"attn.in_proj_weight": np.ones((12, 4))}, ("attn: ", "attention")),
+        # torch.nn.utils.parametrizations.weight_norm stores the bias first
+        (
+            {"0.bias": np.ones(6), "0.parametrizations.weight.original0": np.ones((6, 1))},
+            ("a parametrised weight", "remove the parametrisation"),
+        ),
         ({"fc.lora_A.weight": np.ones((1, 4))}, ("fc.lora_A: ", "LoRA", "merge_and_unload")),
         ({"fc.qweight": np.ones((4, 4))}, ("fc: ", "quantised")),
         ({"fc.weight_g": np.ones((4, 1))}, ("fc: ", "parametrised")),
@@ -363,6 +376,7 @@ def test_objects_are_refused_and_never_run(tmp_path: Path) -> None:
     [
         (torch.ones(2), "holds a Tensor"),
         ({"a": 1}, "'a' of type int"),
+        ({"0._packed_params.dtype": torch.qint8}, "0._packed_params.dtype, which belongs to a quantised layer"),
         ({"model": {"a.weight": torch.ones(2, 2)}, "state_dict": {}}, "state_dict and model"),
         ({"a.weight": torch.ones(1).expand(10**5, 10**5)}, "268,435,456"),
         ({"a.weight": torch.ones(2, 2).to_sparse()}, "sparse"),
