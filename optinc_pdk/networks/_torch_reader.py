@@ -108,7 +108,7 @@ def _kind(name: str, tensor: Any) -> str:
 def _write(tensor: Any) -> None:
     import torch
 
-    sys.stdout.buffer.write(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    sys.stdout.buffer.write(tensor.detach().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
 if __name__ == "__main__":

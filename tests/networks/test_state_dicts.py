@@ -341,6 +341,11 @@ def test_files_of_pytorch_are_read(name: str, wrapped: Any, options: Any, tmp_pa
     np.testing.assert_allclose(network.forward(X), net(torch.tensor(X)).detach(), atol=1e-12)
 
 
+def test_a_view_that_negates_is_read(tmp_path: Path) -> None:
+    path = saved(tmp_path, {"weight": torch._neg_view(torch.ones(2, 4))})
+    np.testing.assert_array_equal(GeneralNetwork.load(path).layers[0].weight, -np.ones((2, 4)))
+
+
 def test_the_order_of_registration_is_used_and_stated(tmp_path: Path) -> None:
     net = nn.Sequential(OrderedDict(z=nn.Linear(4, 4), r=nn.ReLU(), a=nn.Linear(4, 4))).bfloat16()
     network = GeneralNetwork.load(saved(tmp_path, net.state_dict()), "relu")
