@@ -36,10 +36,12 @@ def as_safetensors(path: Path, data: bytes) -> bytes:
         raise _unconverted(path, f"cannot be read within {_MAX_SECONDS} s") from fault
     if ended.returncode == 0:
         return ended.stdout
+    if ended.returncode not in (_torch_reader.UNUSABLE, _torch_reader.OBJECTS):
+        raise _unconverted(path, f"PyTorch cannot read it (exit code {ended.returncode})")
     text = " ".join(ended.stdout.decode(errors="replace").split())
     if ended.returncode == _torch_reader.UNUSABLE:
         raise WeightsError(f"{path}: {text}")
-    raise _unconverted(path, text or f"PyTorch cannot read it (exit code {ended.returncode})")
+    raise _unconverted(path, text)
 
 
 def _unconverted(path: Path, reason: str) -> WeightsError:

@@ -108,7 +108,9 @@ def _kind(name: str, tensor: Any) -> str:
 def _write(tensor: Any) -> None:
     import torch
 
-    sys.stdout.buffer.write(tensor.detach().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    # a copy: what counts as contiguous may have any stride along a dimension of size 1
+    values = tensor.detach().resolve_neg().clone(memory_format=torch.contiguous_format)
+    sys.stdout.buffer.write(values.reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
 if __name__ == "__main__":

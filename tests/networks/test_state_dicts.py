@@ -341,9 +341,17 @@ def test_files_of_pytorch_are_read(name: str, wrapped: Any, options: Any, tmp_pa
     np.testing.assert_allclose(network.forward(X), net(torch.tensor(X)).detach(), atol=1e-12)
 
 
-def test_a_view_that_negates_is_read(tmp_path: Path) -> None:
-    path = saved(tmp_path, {"weight": torch._neg_view(torch.ones(2, 4))})
-    np.testing.assert_array_equal(GeneralNetwork.load(path).layers[0].weight, -np.ones((2, 4)))
+@pytest.mark.parametrize("view", [torch._neg_view(torch.arange(8.0)).view(2, 4), torch.arange(8.0).view(4, 2)[:, 1:]])
+def test_views_are_read(view: torch.Tensor, tmp_path: Path) -> None:
+    path = saved(tmp_path, {"weight": view, "bias": torch.arange(8.0)[:: 8 // len(view)]})
+    (found,) = GeneralNetwork.load(path).layers
+    np.testing.assert_array_equal(found.weight, view.numpy(force=True))
+    np.testing.assert_array_equal(found.bias, np.arange(len(view)) * (8 // len(view)))
+
+
+def test_a_value_with_a_stride_is_read(tmp_path: Path) -> None:
+    path = saved(tmp_path, {"weight": torch.arange(8.0)[1:2].as_strided((1, 1), (4, 2))})
+    assert GeneralNetwork.load(path).layers[0].weight == [[1.0]]
 
 
 def test_the_order_of_registration_is_used_and_stated(tmp_path: Path) -> None:
@@ -414,9 +422,9 @@ def test_a_file_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_crash_of_the_reader_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "crash.py").write_text("import os; os.abort()")
+    (tmp_path / "crash.py").write_text("import os; print('x', flush=True); os.abort()")
     monkeypatch.setattr(torch_files._torch_reader, "__file__", str(tmp_path / "crash.py"))
-    refused(saved(tmp_path, {"a.weight": torch.ones(2, 2)}), "exit code -6")
+    refused(saved(tmp_path, {"a.weight": torch.ones(2, 2)}), "PyTorch cannot read it (exit code -6)")
 
 
 @pytest.mark.parametrize(

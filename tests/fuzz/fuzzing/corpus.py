@@ -20,6 +20,13 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 CARDS = REPOSITORY / "components"
 CELLS = REPOSITORY / "tests" / "cells" / "reference"
 CELL_NAMES = ("straight", "mmi2x2", "phase_shifter", "taper")
+WEIGHTS_BESIDE = "w.onnx.data"
+"""File of eight weights beside an .onnx file."""
+PARTS = (
+    *("", "0", "1", "2", "3", "10", "fc", "fc1", "fc2", "module", "_orig_mod", "model", "encoder", "decoder", "attn"),
+    *("weight", "bias", "kernel", "running_mean", "running_var", "num_batches_tracked", "parametrizations", "lora_A"),
+)
+"""Parts of the names of tensors."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +150,13 @@ def weights_safetensors(folder: Path) -> list[bytes]:
         for i, layer in enumerate(blocks().layers):
             tensors[f"{2 * i}.weight"], tensors[f"{2 * i}.bias"] = layer.weight.astype(kind), layer.bias.astype(kind)
         files.append(save(tensors, {"activation": "clipped_relu" if kind is np.float32 else "relu"}))
-    return files
+    first, second = blocks().layers
+    tensors = {"params/Dense_0/kernel": first.weight.T.copy(), "params/Dense_1/kernel": second.weight.T.copy()}
+    files.append(save(tensors | {"params/Dense_0/bias": first.bias}, {"activation": "relu"}))
+    tensors = {"module.net.0.weight": first.weight, "module.net.3.weight": second.weight}
+    tensors |= {f"module.net.1.{part}": np.ones(2) for part in ("weight", "bias", "running_mean", "running_var")}
+    tensors["module.net.1.num_batches_tracked"] = np.array(3)
+    return [*files, save(tensors, {"activation": "relu"})]
 
 
 def weights_onnx(folder: Path) -> list[bytes]:
@@ -186,7 +199,7 @@ def weights_onnx(folder: Path) -> list[bytes]:
             [numpy_helper.from_array(array, name) for name, array in stored.items()],
         )
         files.append(helper.make_model(graph).SerializeToString())
-    return [*files, _exported(first, second)]
+    return [*files, _exported(first, second), _classifier()]
 
 
 def _exported(first: Layer, second: Layer) -> bytes:
@@ -226,6 +239,50 @@ def _exported(first: Layer, second: Layer) -> bytes:
     return helper.make_model(graph, opset_imports=opsets, functions=[relu6]).SerializeToString()
 
 
+def _classifier() -> bytes:
+    """A .onnx file with weights beside it and the nodes that skl2onnx writes."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    beside = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4, 2], data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", WEIGHTS_BESIDE), ("offset", "0"), ("length", "32")):
+        beside.external_data.add(key=key, value=value)
+    learned = "ai.onnx.ml"
+    nodes = [
+        helper.make_node("Scaler", ["x"], ["s"], domain=learned, offset=[0.5], scale=[2.0]),
+        helper.make_node("MatMul", ["s", "w"], ["m"]),
+        helper.make_node("Squeeze", ["m", "q"], ["h"]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("LinearRegressor", ["r"], ["g"], domain=learned, coefficients=[1.0] * 4, targets=2),
+        helper.make_node("Relu", ["g"], ["c"]),
+        helper.make_node(
+            "LinearClassifier",
+            ["c"],
+            ["l", "t"],
+            domain=learned,
+            coefficients=[1.0, 2.0, -1.0, -2.0],
+            intercepts=[0.5, -0.5],
+            classlabels_ints=[0, 1],
+            post_transform="LOGISTIC",
+        ),
+        helper.make_node("Normalizer", ["t"], ["p"], domain=learned, norm="L1"),
+        helper.make_node("Slice", ["p", "k0", "k1", "k1"], ["a"]),
+        helper.make_node("Slice", ["p", "k1", "k2", "k1"], ["b"]),
+        helper.make_node("Softmax", ["p"], ["o"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "labo"],
+        [
+            beside,
+            numpy_helper.from_array(np.array([], dtype=np.int64), "q"),
+            *(numpy_helper.from_array(np.array([i]), f"k{i}") for i in range(3)),
+        ],
+    )
+    return helper.make_model(graph).SerializeToString()
+
+
 def matrices_text() -> list[bytes]:
     """Matrices as text with every separator."""
     matrix = np.array([[0.5, -1.0, 2e-3], [0.25 - 1e-3j, 1j, -3.0]])
@@ -234,7 +291,7 @@ def matrices_text() -> list[bytes]:
         buffer = io.BytesIO()
         np.savetxt(buffer, matrix, delimiter=delimiter, header="m")
         files.append(buffer.getvalue())
-    return [*files, b"1 + 2i  3 -4 % rest\r\n\r\n-j .5 1e-3\r\n"]
+    return [*files, b"1 + 2i  3 -4 % rest\r\n\r\n-j .5 1e-3\r\n", b"\xef\xbb\xbf% m\n(1,2);(0,-1e-3)\n2im;-4\n"]
 
 
 def matrices_mat() -> list[bytes]:

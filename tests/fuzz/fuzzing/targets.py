@@ -8,6 +8,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from fuzzing import archives, corpus, gds_records, messages, octets, trees
+from fuzzing import archives, corpus, gds_records, messages, octets, pytorch, trees
 
 Mutator = Callable[[Random, Sequence[bytes]], bytes]
 """Returns one input for a random state and the files of the corpus."""
@@ -95,6 +96,20 @@ def _safetensors(rng: Random, files: Sequence[bytes]) -> bytes:
     return length.to_bytes(8, "little") + text + data[8 + size :]
 
 
+def _names(rng: Random, files: Sequence[bytes]) -> bytes:
+    """Parts of the names of tensors."""
+    data = rng.choice(files)
+    size = int.from_bytes(data[:8], "little")
+    header = {}
+    for name, tensor in json.loads(data[8 : 8 + size]).items():
+        parts = name.split(rng.choice("./"))
+        if name != "__metadata__" and rng.random() < 0.4:
+            parts[rng.randrange(len(parts))] = rng.choice(corpus.PARTS)
+        header[rng.choice("...../").join(parts)] = tensor
+    text = trees.json_bytes(header)
+    return len(text).to_bytes(8, "little") + text + data[8 + size :]
+
+
 def _tree(parse: Callable[[bytes], Any], dump: Callable[[Any], bytes]) -> Mutator:
     """Mutator of trees of one format; parsed files are kept."""
     kept: dict[bytes, bytes] = {}
@@ -129,10 +144,9 @@ NPZ = (_archive, _archive, _archive, _bytes)
 
 
 def _weights(path: Path) -> object:
-    from optinc_pdk.networks import AveragingNetwork
+    from optinc_pdk.networks.network import load_network
 
-    task = () if path.suffix == ".npz" else (2, 2, 1)
-    return AveragingNetwork.load(path, *task).mzis
+    return load_network(path).mzis
 
 
 def _matrix(path: Path) -> object:
@@ -301,18 +315,18 @@ def targets(chip: corpus.Chip, folder: Path) -> dict[str, Target]:
     devices = tuple(corpus.yaml_cards("soi220/devices/*.yml"))
     names = [path.stem for path in sorted((corpus.CARDS / "soi220" / "devices").glob("*.yml"))]
     found = [
-        Target("weights .npz", "w.npz", tuple(corpus.weights_npz(folder)), NPZ, _weights, 5),
+        Target("weights .npz", "w.npz", tuple(corpus.weights_npz(folder)), NPZ, _weights, 19),
         Target(
             "weights .safetensors",
             "w.safetensors",
             tuple(corpus.weights_safetensors(folder)),
-            (_safetensors,) * 3 + (_bytes,),
+            (*(_safetensors,) * 3, _names, _names, _bytes),
             _weights,
-            18,
+            19,
         ),
-        Target("weights .onnx", "w.onnx", tuple(corpus.weights_onnx(folder)), (_onnx,) * 3 + (_bytes,), _weights, 8),
-        Target("matrix .csv", "m.csv", tuple(corpus.matrices_text()), (_text, _text, _bytes), _matrix, 6),
-        Target("matrix .mat", "m.mat", tuple(corpus.matrices_mat()), (_bytes, _mat), _matrix, 6),
+        Target("weights .onnx", "w.onnx", tuple(corpus.weights_onnx(folder)), (_onnx,) * 3 + (_bytes,), _weights, 19),
+        Target("matrix .csv", "m.csv", tuple(corpus.matrices_text()), (_text, _text, _bytes), _matrix, 19),
+        Target("matrix .mat", "m.mat", tuple(corpus.matrices_mat()), (_bytes, _mat), _matrix, 19),
         Target("netlist", "n.pic.yml", netlists, YAML, _netlist, 1.5),
         Target("drawn netlist", "d.pic.yml", tuple(drawn), YAML, _Drawn(drawn[0], layout), 1.5),
         Target("bias", "b.bias.yml", (chip.bias,), YAML, _bias, 6),
@@ -336,12 +350,16 @@ def targets(chip: corpus.Chip, folder: Path) -> dict[str, Target]:
         ),
         Target("report", "fuzz.report.json", (chip.report,), JSON, _Report(chip), 4),
     ]
+    if find_spec("torch") is not None:
+        files = tuple(pytorch.files(corpus.blocks().layers))
+        found.append(Target("weights .pt", "w.pt", files, (pytorch.mutate,), pytorch.read, 19))
     return {target.name: target for target in found}
 
 
 def prepare(folder: Path) -> None:
     """Write the files that readers expect beside theirs into a folder."""
     (folder / "golden").mkdir(parents=True, exist_ok=True)
+    (folder / corpus.WEIGHTS_BESIDE).write_bytes(np.arange(8.0, dtype="<f4").tobytes())
     (folder / "devices").mkdir(exist_ok=True)
     (folder / "rules.yml").write_bytes(corpus.short_rules(devices=False))
     (folder / "devices" / "phase_shifter.yml").write_bytes(corpus.yaml_cards("soi220/devices/phase_shifter.yml")[0])
