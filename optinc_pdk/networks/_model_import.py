@@ -15,7 +15,16 @@ import numpy as np
 
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks._steps import RELU, FoldedModel, LeftOut, Step, fold
-from optinc_pdk.networks._torch_functions import TUPLES, Signal, Size, array, layer, module_call, steps_of
+from optinc_pdk.networks._torch_functions import (
+    TUPLES,
+    Signal,
+    Size,
+    array,
+    check_unchanged,
+    layer,
+    module_call,
+    steps_of,
+)
 from optinc_pdk.networks.layers import Layer
 
 if TYPE_CHECKING:
@@ -37,6 +46,9 @@ def torch_model(module: Any) -> FoldedModel:
     if exported is not None and isinstance(module, exported.ExportedProgram):
         walk = _exported_walk(module)
     elif torch is not None and isinstance(module, torch.nn.Module):
+        # a trace calls the forward function of the class; graphs of exported programs have hooks that check inputs
+        if type(module).__name__ != "GraphModule":
+            check_unchanged(type(module).__name__, module)
         with _evaluated(module) as remarks:
             walk = _Walk(type(module).__name__, _traced(module), {}, remarks)
             return _folded(walk)

@@ -97,22 +97,31 @@ def steps_of(where: str, function: str, arguments: Sequence[Any], keywords: dict
         raise InputError(f"{where}: is called with arguments that are not known here ({fault}); drop them") from fault
 
 
+def check_unchanged(where: str, part: nn.Module) -> None:
+    """Check that a module computes what its class does.
+
+    Raises:
+        InputError: It has hooks, or a forward function of its own.
+    """
+    if part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part):
+        raise InputError(
+            f"{where}: has hooks or a forward function of its own, which may change its values; remove them, for "
+            "example with torch.nn.utils.prune.remove or remove_weight_norm"
+        )
+
+
 def module_call(where: str, part: nn.Module) -> tuple[str, list[Any]]:
     """Return a module of torch.nn as a function of the table, and its arguments after the signals.
 
     Raises:
-        InputError: The module is another one, or has hooks.
+        InputError: The module is another one, or computes something else than its class.
     """
     known = [
         kind for kind in type(part).__mro__ if kind.__name__ in _MODULES and kind.__module__.startswith("torch.nn.")
     ]
     if not known:
         raise unknown(where)
-    if part._forward_hooks or part._forward_pre_hooks:
-        raise InputError(
-            f"{where}: has hooks, which may change its values; remove them, for example with "
-            "torch.nn.utils.prune.remove or remove_weight_norm"
-        )
+    check_unchanged(where, part)
     return _MODULES[known[0].__name__](part)
 
 

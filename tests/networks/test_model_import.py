@@ -362,6 +362,17 @@ def test_an_estimator_without_activations_is_one_layer() -> None:
     assert np.allclose(network.forward(x)[:, 0], model.predict(x), rtol=0, atol=1e-12)
 
 
+def test_a_module_that_computes_something_else_than_its_class_is_refused() -> None:
+    doubled = nn.Sequential(nn.Linear(4, 3))
+    doubled.register_forward_hook(lambda _, __, output: 2 * output)
+    patched, inner = nn.Sequential(nn.Linear(4, 3)), nn.Sequential(nn.Linear(4, 3))
+    patched.forward = lambda x: 2 * patched[0](x)
+    inner[0].forward = lambda x: 2 * x
+    for module, where in ((doubled, "Sequential: has"), (patched, "Sequential: has"), (inner, r"0 \(Linear\): has")):
+        with pytest.raises(InputError, match=rf"^{where.replace('0', 'Sequential: 0')} hooks or a forward function"):
+            op.Network.from_torch(module)
+
+
 def test_hooks_of_a_module_are_refused() -> None:
     module = sequential(nn.ReLU())
     prune = importlib.import_module("torch.nn.utils.prune")
