@@ -294,3 +294,13 @@ def test_the_build_of_an_inexact_network_names_the_other_activation(tmp_path: Pa
     replace(onn, activation="relu").save(weights)
     built = run("build", weights, "-o", tmp_path / "out")
     assert built.code == 1 and "--activation clipped_relu" in built.err
+
+
+def test_task_prints_what_it_leaves_out(run: Run, tmp_path: Path) -> None:
+    node, value = helper.make_node, helper.make_tensor_value_info
+    nodes = [node("MatMul", ["x", "w"], ["l"]), node("Softmax", ["l"], ["y"])]
+    ends = [value(name, onnx.TensorProto.DOUBLE, [None, 2]) for name in "xy"]
+    stored = [numpy_helper.from_array(np.eye(2), "w")]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], stored)), tmp_path / "w.onnx")
+    ran = run("task", tmp_path / "w.onnx", "-o", tmp_path / "w.npz")
+    assert ran.code == 0 and f"{tmp_path / 'w.onnx'}: Softmax at the end is left out" in ran.out

@@ -71,6 +71,8 @@ def task(
         network = load_for_task(weights, _task(bits, servers, groups, remainder, finer_input), activation)
     network.save(output)
     print(f"{output}: {network.task}, {network.activation}")
+    for remark in network.remarks:
+        print(f"{weights}: {remark}")
 
 
 @app.command()

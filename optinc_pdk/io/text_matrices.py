@@ -17,11 +17,13 @@ from optinc_pdk.errors import InputError
 
 # a percent sign behind a number is none, except before words
 _COMMENT = re.compile(r"#|^\s*%|\s%(?=\s*[^\s0-9.,;+-])")
-_SIGN = re.compile(r" *([+-]) *")
-_SIGN_BETWEEN_BLANKS = re.compile(r" +([+-]) +")
-_REAL = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+# single blanks, and digits that match in one way: the time of other patterns is quadratic in the length of a line
+_BLANKS = re.compile(" +")
+_SIGN = re.compile(" ?([+-]) ?")
+_SIGN_BETWEEN_BLANKS = re.compile(" ([+-]) ")
+_REAL = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NUMBER = re.compile(rf"([+-]?{_REAL})|(?:([+-]?{_REAL})(?=[+-]))?([+-]?)({_REAL})?\*?(?:im?|j)")
-_PAIR = re.compile(rf"\( *([+-]?{_REAL}) *, *\+?(-?{_REAL}) *\)")
+_PAIR = re.compile(rf"\( ?([+-]?{_REAL}) ?, ?\+?(-?{_REAL}) ?\)")
 
 
 def parse_text_matrix(path: Path, data: bytes) -> NDArray[Any]:
@@ -43,7 +45,7 @@ def parse_text_matrix(path: Path, data: bytes) -> NDArray[Any]:
     text = data.decode("utf-16" if utf_16 else "utf-8-sig", "replace")
     numbers, columns, separator = array("d"), 0, ""
     for line, content in enumerate(io.StringIO(text, newline=None), 1):
-        row = _PAIR.sub(r"(\1+\2j)", _COMMENT.split(content, maxsplit=1)[0].strip())
+        row = _PAIR.sub(r"(\1+\2j)", _BLANKS.sub(" ", _COMMENT.split(content, maxsplit=1)[0].strip()))
         if not columns:
             separator = next((each for each in ";," if each in row), "")
         fields = _fields(row, separator)

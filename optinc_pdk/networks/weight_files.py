@@ -103,6 +103,11 @@ def read_weights(path: Path, arguments: Mapping[str, int | None], activation: Ac
     ending = path.suffix.lower()
     if ending == ".npz":
         return _npz(path, arguments, activation)
+    if ending == ".pt2":
+        raise WeightsError(
+            f"{path}: exported programs are read in Python: "
+            f"op.Network.from_torch(torch.export.load({path.name!r})).save({path.stem + '.npz'!r})"
+        )
     if ending not in WITHOUT_TASK:
         raise WeightsError(
             f"{path}: files ending in {path.suffix!r} are not read; use {WEIGHT_FILES} for a network, or "

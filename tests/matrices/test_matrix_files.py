@@ -119,6 +119,12 @@ def test_text_that_is_no_matrix_is_refused(tmp_path: Path, text: bytes | str, pa
     refused(tmp_path, "a.csv", text, *parts)
 
 
+@pytest.mark.parametrize("run", ["1", " ", "(1", "-", "1 ", "1-", "(", "\t", "%"])
+def test_the_time_of_a_long_line_is_linear(tmp_path: Path, run: str) -> None:
+    # with quadratic time it takes minutes
+    refused(tmp_path, "a.csv", f"0,0{run * 300_000}x\n", "line 1")
+
+
 def test_large_text_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target, "TEXT_MATRIX", replace(target.TEXT_MATRIX, max_bytes=1000))
     refused(tmp_path, "a.csv", "1,2\n" * 300, "1,200 bytes", "1,000", "numpy.save")

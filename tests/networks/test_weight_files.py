@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.io.reading import WEIGHTS
-from optinc_pdk.networks import AveragingNetwork, Layer, WeightsError, carry_chain, weight_files
+from optinc_pdk.networks import AveragingNetwork, GeneralNetwork, Layer, WeightsError, carry_chain, weight_files
 
 TASK = {"bits": 4, "servers": 4, "groups": 2, "remainder": False, "finer_input": False}
 
@@ -327,3 +327,12 @@ def test_a_failed_save_leaves_the_earlier_file(tmp_path: Path, monkeypatch: pyte
         AveragingNetwork((Layer(np.ones((2, 2)), np.ones(2)),), onn.task).save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_exported_programs_are_refused_with_the_line_that_converts_them(tmp_path: Path) -> None:
+    path = tmp_path / "it's.pt2"
+    path.write_bytes(b"PK")
+    with pytest.raises(WeightsError) as fault:
+        GeneralNetwork.load(path)
+    assert str(fault.value).startswith(str(path))
+    assert """from_torch(torch.export.load("it's.pt2")).save("it's.npz")""" in str(fault.value)
