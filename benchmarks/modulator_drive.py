@@ -1,10 +1,10 @@
-"""Symbol rates of chips by how their modulators are driven, into results/ (four minutes).
+"""Symbol rates of chips by how their modulators are driven, into results/ (some minutes).
 
     python benchmarks/modulator_drive.py
 
 A modulator's field is the sine of its voltage. `linearised` is the process as it is, with a predistorter of every
 modulator that has no error and no bandwidth. `direct` is the same process without it: analogue signals keep to 0.2 of
-full scale. The last row of each number of bits is the network that `optinc synth --for rate` chooses for `direct`.
+full scale. Rows for the rate have the network that `optinc synth --for rate` chooses for `direct` on a process.
 Rates are those of the extracted and programmed chip at an estimated word-error rate of 1e-9, to 2 %.
 """
 

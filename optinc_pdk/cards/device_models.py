@@ -114,6 +114,8 @@ OPTIONAL: Mapping[str, Mapping[str, Range]] = {
 }
 """Range of every parameter that a model may have."""
 
+LEAST_FIELDS = 3
+"""Least number of fields in the table of a modulator."""
 PATH_DIFFERENCE = "path_difference_um"
 """Setting of two coupled guides that may be negative."""
 SETTINGS: Mapping[str, tuple[str, ...]] = {
@@ -193,6 +195,7 @@ def check_model(card: DeviceCard) -> None:
     possible = None if known is None else {**known, **OPTIONAL.get(model.name, {})}
     _check_ranges("model.parameters", model.parameters, possible)
     _check_ranges("limits", card.limits, LIMITS)
+    _check_transfer(card)
     low, high = (card.limits.get(f"wavelength_{end}_nm") for end in ("min", "max"))
     if low is not None and high is not None and low > high:
         raise ValueError(f"limits: wavelength_min_nm {low:g} is above wavelength_max_nm {high:g}; exchange them")
@@ -201,6 +204,20 @@ def check_model(card: DeviceCard) -> None:
             _GAIN_CHECKS.get(model.name, _check_two_ways)(model.parameters)
         except ValueError as fault:
             raise ValueError(f"model.parameters: the device would amplify: {fault}") from None
+
+
+def _check_transfer(card: DeviceCard) -> None:
+    """Check the measured fields of a modulator over its drive."""
+    fields = card.model.transfer
+    if not fields:
+        return
+    if card.model.name != "modulator" or "swing" in card.model.parameters:
+        raise ValueError("model.transfer: belongs to a modulator without the parameter swing; remove one of them")
+    if len(fields) < LEAST_FIELDS or fields[0] != 0.0 or np.any(np.diff(fields) <= 0.0):
+        raise ValueError(
+            f"model.transfer: has {len(fields)} fields from {float(fields[0]):g}; give at least {LEAST_FIELDS} that "
+            "rise from 0. An electro-absorption modulator, whose field never is 0, cannot send these signals"
+        )
 
 
 def _check_ranges(where: str, values: Mapping[str, float], known: Mapping[str, Range] | None) -> None:

@@ -123,6 +123,8 @@ Positive = Annotated[AnyQuantity, _must(lambda quantity: quantity > 0, "be above
 NonNegative = Annotated[AnyQuantity, _must(lambda quantity: quantity >= 0, "not be below 0", "")]
 Share = Annotated[AnyQuantity, _must(lambda quantity: 0 <= quantity < 1, "be 0 to less than 1", "")]
 Swing = Annotated[Positive, _at_most(1)]
+Residual = Annotated[NonNegative, _at_most(0.1)]
+"""Error of a curve that must still rise."""
 Count = Annotated[Positive, _must(float.is_integer, "be a whole number")]
 Bits = Annotated[Count, _at_most(32)]
 """Whole number of bits of a converter."""

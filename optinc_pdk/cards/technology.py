@@ -15,6 +15,7 @@ from optinc_pdk.cards.quantity import (
     Count,
     NonNegative,
     Positive,
+    Residual,
     Rows,
     SignificantBits,
     StrictModel,
@@ -253,12 +254,12 @@ class LineariserCard(StrictModel):
     """Electronics that predistort the drive of every modulator, so that its field is proportional to the signal.
 
     Attributes:
-        residual: Largest error of the field that is left, relative to full scale.
+        residual: Largest error of the field that is left, 0 to 0.1 of full scale.
         bandwidth_hz: Bandwidth of the predistortion; None if it is not known.
         power_w: Electrical power of the predistortion of one modulator; None if it is not known.
     """
 
-    residual: NonNegative
+    residual: Residual
     bandwidth_hz: Positive | None = None
     power_w: Positive | None = None
 

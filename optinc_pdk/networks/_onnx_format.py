@@ -280,7 +280,8 @@ class _Graph:
         after = values.get("post_transform", b"NONE")
         known = (b"NONE",) if kind == "LinearRegressor" else (b"NONE", b"SOFTMAX", b"LOGISTIC")
         weight, bias = (np.array(values.get(key, ()), dtype=np.float64) for key in ("coefficients", "intercepts"))
-        fits = (kind != "LinearRegressor") < count <= weight.size and weight.size % count == 0
+        least = 1 if kind == "LinearRegressor" else 2
+        fits = least <= count <= weight.size and weight.size % count == 0
         if after not in known or not fits or bias.size not in (0, count):
             raise InputError(
                 f"{where}: has {weight.size} coefficients and {bias.size} intercepts for {count} outputs, and "

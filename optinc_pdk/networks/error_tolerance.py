@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optinc_pdk.arrays import Floats
+from optinc_pdk.arrays import Bools, Floats
 from optinc_pdk.averaging import Averaging, Score, decide, score
 from optinc_pdk.networks.layers import activate, propagate
 from optinc_pdk.networks.network import AveragingNetwork
@@ -310,22 +310,24 @@ def _points(task: Averaging) -> Iterator[Floats]:
 
 def _passing(
     parts: tuple[OpticalLayer, ...], points: Floats, reach: list[Floats], activation: Activation
-) -> tuple[Floats, list[Floats]]:
+) -> tuple[Floats, list[Floats | Bools]]:
     """Outputs (P, M), and per hidden layer the slopes (P, units) of the activation, 0 for units that pass no noise."""
-    signal, active = points, []
+    signal, active = points, list[Floats | Bools]()
     layers = [part.layer() for part in parts]
     for layer, distance in zip(layers[:-1], reach, strict=False):
         before = signal @ layer.weight.T + layer.bias
         passes = before >= -distance
         if (limit := UPPER_LIMIT[activation]) is not None:
             passes &= before <= limit + distance
-        slope = 0.5 * np.pi * np.cos(0.5 * np.pi * np.clip(before, 0.0, 1.0)) if activation == "sine" else 1.0
-        active.append(passes * np.asarray(slope))
+        if activation == "sine":
+            active.append(passes * (0.5 * np.pi * np.cos(0.5 * np.pi * np.clip(before, 0.0, 1.0))))
+        else:
+            active.append(passes)
         signal = activate(before, activation)
     return signal @ layers[-1].weight.T + layers[-1].bias, active
 
 
-def _output_noise(parts: tuple[OpticalLayer, ...], active: list[Floats], shape: tuple[int, ...]) -> Floats:
+def _output_noise(parts: tuple[OpticalLayer, ...], active: list[Floats | Bools], shape: tuple[int, ...]) -> Floats:
     """Standard deviation of every output for σ = 1 at every detector, (P, M)."""
     noise = np.empty(shape)
     readers = [_readers(part) for part in parts]

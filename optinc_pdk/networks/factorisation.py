@@ -90,7 +90,7 @@ def realised_network(network: NetworkT, layers: int) -> NetworkT:
         raise InputError(
             f"the chip has {layers} layers, the network {len(network.layers)}; give weights and netlist of one chip"
         )
-    return linked_network(network, layers > len(network.layers))
+    return with_output_neurons(network) if layers > len(network.layers) else without_output_bias(network)
 
 
 def linked_network(network: NetworkT, neurons: bool) -> NetworkT:
@@ -188,14 +188,13 @@ def factorise(
 ) -> tuple[LayerFactor, ...]:
     """Factor every layer of a network for the chip, by the methods in ``network.factor``.
 
-    A hidden signal h is sent with the amplitude h / (its maximum over the lattice), times ``swing``, by default
-    0.98 in ReLU networks; a unit of a clipped network that clips is sent as it is; an input x with the amplitude
+    A hidden signal h is sent with the amplitude h / (its maximum over the lattice), times ``swing``, by default 0.98 in
+    ReLU networks. A unit of a clipped network that clips is sent as it is. An input x is sent with the amplitude
     ``inputs`` x / (4^g - 1), or x over its largest magnitude in a general network. All inputs of a layer that is
     approximated by blocks use the same maximum, because this approximation cannot scale columns separately. Null
-    vectors of singular value decompositions are random; the seed is the index of the layer, so that equal networks
-    have equal factors. The outputs of level 1 of a cascade have equal fields per level, so that errors of all
-    symbols count alike at level 2. An output bias is realised as :func:`optinc_pdk.networks.without_output_bias`
-    describes.
+    vectors of singular value decompositions are random; the seed is the index of the layer, so that equal networks have
+    equal factors. The outputs of level 1 of a cascade have equal fields per level, so that errors of all symbols count
+    alike at level 2. An output bias is realised as :func:`optinc_pdk.networks.without_output_bias` describes.
 
     Examples:
         >>> import optinc_pdk as op
@@ -267,10 +266,10 @@ def clipping_units(network: Network) -> list[Bools]:
     They clip at 1, are never between 0 and 1, or are constant. If the lattice cannot be enumerated, units count as
     analogue whose pre-activations are bounded by 1.
     """
-    found = [layer.weight.any(axis=1) for layer in network.layers[:-1]]
-    inside = [np.zeros(layer.outputs, dtype=np.bool_) for layer in network.layers[:-1]]
     if not network.task.enumerable:
         return [high > 1.0 + CLIPS for _, high in pre_activation_bounds(network)]
+    found = [layer.weight.any(axis=1) for layer in network.layers[:-1]]
+    inside = [np.zeros(layer.outputs, dtype=np.bool_) for layer in network.layers[:-1]]
     for signal in network.task.batches():
         for layer, analogue, between in zip(network.layers[:-1], found, inside, strict=True):
             signal = signal @ layer.weight.T + layer.bias

@@ -1,8 +1,8 @@
 """Modulators: the field that they send for the drive of their electronics, and what they leak.
 
-The drive of a modulator is 0 … 1, of the largest voltage of its driver; the field at drive 1 is the amplitude 1. The
-field of a push-pull Mach-Zehnder modulator is a sine, sin(π/2 · V / Vπ). Where the
-process states a lineariser, the drive is predistorted, so that the field is proportional to it up to a residual.
+The drive of a modulator is its voltage over the largest one of its driver, 0 … 1. The field at drive 1 is the amplitude
+1. The field of a push-pull Mach-Zehnder modulator is a sine, sin(π/2 · V / Vπ). Where the process states a lineariser,
+the drive is predistorted, so that the field is proportional to it up to a residual.
 
 A transfer is kept as a polynomial of the drive, which compiled loops evaluate for every word.
 """
@@ -112,6 +112,17 @@ def modulator_of(process: Process) -> Modulator:
     return Modulator(transfer, leak)
 
 
+def drive_notes(process: Process) -> tuple[str, ...]:
+    """State that modulators are taken as linear, where the cards of a process do not state how they are driven."""
+    card = process.devices.get("modulator")
+    if process.activation.lineariser or card is None or card.model.transfer or "swing" in card.model.parameters:
+        return ()
+    return (
+        f"modulators of process {process.name!r} are taken as linear, because its cards do not say how they are "
+        "driven: add swing to devices/modulator.yml, or activation.lineariser to process.yml",
+    )
+
+
 def check_activation(activation: Activation, process: Process) -> None:
     """Check that the modulators of a process realise an activation.
 
@@ -145,27 +156,21 @@ def linearised(residual: float) -> tuple[float, ...]:
 
 @lru_cache
 def measured(fields: tuple[float, ...]) -> tuple[float, ...]:
-    """Return the transfer of a table: fields at equally spaced drives from 0 to the largest.
+    """Return the transfer of a table of fields at equally spaced drives, which rise from 0 as the card checks.
 
     Raises:
-        InputError: The fields do not rise from 0, or no smooth curve goes through them.
+        InputError: No smooth curve goes through them.
     """
     from scipy.interpolate import PchipInterpolator
 
     values = np.array(fields)
-    where = "devices/modulator.yml: model.transfer"
-    if len(values) < 3 or values[0] != 0.0 or np.any(np.diff(values) <= 0.0):
-        raise InputError(
-            f"{where} has {len(values)} fields from {values[0]:g}; give at least 3 that rise from 0. An "
-            "electro-absorption modulator, whose field never is 0, cannot send these signals"
-        )
     curve = PchipInterpolator(np.linspace(0.0, 1.0, len(values)), values / values[-1])(_drives())
     found = _polynomial(curve)
     error = np.abs(_value(found, _drives()) - curve).max()
     if error > TABLE_ERROR or np.any(_value(_derivative(found), _drives()) < 0.0):
         raise InputError(
-            f"{where}: the smoothest curve through the fields is off by {error:.2g}, the limit is {TABLE_ERROR:g}; "
-            "give more fields, or correct one that is out of line"
+            "devices/modulator.yml: model.transfer: the smoothest curve through the fields "
+            f"is off by {error:.2g}, the limit is {TABLE_ERROR:g}; give more fields, or correct one that is out of line"
         )
     return found
 

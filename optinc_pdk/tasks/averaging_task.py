@@ -149,14 +149,16 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the build adds to the network, and whether the network is exact."""
-        notes = [*self.given.remarks, *output_notes(self.given, self._neurons)]
+        from optinc_pdk.simulate.modulator_drive import drive_notes
+
+        notes = [*self.given.remarks, *drive_notes(self.process), *output_notes(self.given, self._neurons)]
         score, activation = self.score, self.activation
         if score.exact < score.inputs:
-            other = next(one for one in ACTIVATIONS if one != activation)
+            others = " or ".join(one for one in ACTIVATIONS if one != activation)
             notes.append(
                 f"network: without any error it computes {score.exact:,} of {score.inputs:,} inputs exactly, with the "
-                f"activation {activation}; train it again, or, if it was trained with the other one, state it: "
-                f"--activation {other}"
+                f"activation {activation}; train it again, or, if it was trained with another one, state it: "
+                f"--activation {others}"
             )
         return tuple(notes)
 

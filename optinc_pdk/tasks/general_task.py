@@ -108,9 +108,12 @@ class GeneralTask(NetworkTask[tuple[LayerFactor, ...], GeneralResult]):
     @property
     def notes(self) -> tuple[str, ...]:
         """What the weight file's card states and data without labels or outputs cannot show."""
+        from optinc_pdk.simulate.modulator_drive import drive_notes
+
+        remarks = self.network.remarks + drive_notes(self.process)
         if self.data.kind != "inputs":
-            return self.network.remarks
-        return self.network.remarks + tuple(
+            return remarks
+        return remarks + tuple(
             f"the card of the network states {name} = {self.network.card[name]}, which was not checked: give data "
             "with y"
             for name in ("accuracy", "rms_error")

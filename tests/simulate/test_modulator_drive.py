@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import optinc_pdk as op
 from optinc_pdk.assemble import assemble
-from optinc_pdk.cards import Process, load_process
+from optinc_pdk.cards import Process, Quantity, load_process
+from optinc_pdk.cards.device_models import check_model
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import AveragingNetwork, GeneralNetwork, Layer, comparator_network
 from optinc_pdk.networks.closed_form.comparator_programs import ProgramVariant
 from optinc_pdk.networks.closed_form.comparator_search import ALL, candidate_network, evaluate
 from optinc_pdk.networks.closed_form.comparators import GAIN, Placement
-from optinc_pdk.networks.factorisation import linked_network, sends_levels
-from optinc_pdk.simulate.modulator_drive import LINEAR, Modulator, linearised, measured, modulator_of, sine
+from optinc_pdk.networks.factorisation import linked_network, realised_network, sends_levels
+from optinc_pdk.simulate.modulator_drive import LINEAR, Modulator, drive_notes, linearised, measured, modulator_of, sine
 
 DRIVES = np.linspace(0.0, 1.0, 501)
 TASK = op.Averaging(4, 4, 2)
@@ -57,18 +59,54 @@ def test_a_table_is_followed_between_its_points() -> None:
     assert np.abs(found.field(DRIVES) - np.sin(0.5 * np.pi * DRIVES)).max() < 2e-3
 
 
+def test_a_table_that_no_smooth_curve_follows_is_refused() -> None:
+    with pytest.raises(InputError, match="the smoothest curve through the fields is off by"):
+        measured((0.0, 0.01, 0.02, 0.03, 0.98, 0.985, 0.99, 0.995, 1.0))
+
+
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("name", "stated", "message"),
     [
-        ((0.26, 0.5, 1.0), "from 0.26; give at least 3 that rise from 0. An electro-absorption"),
-        ((0.0, 0.6, 0.5, 1.0), "rise from 0"),
-        ((0.0, 1.0), "has 2 fields"),
-        ((0.0, 0.01, 0.02, 0.03, 0.98, 0.985, 0.99, 0.995, 1.0), "the smoothest curve through the fields is off by"),
+        ("modulator", {"transfer": [0.26, 0.5, 1.0]}, "has 3 fields from 0.26.*An electro-absorption"),
+        ("modulator", {"transfer": [0.0, 0.6, 0.5, 1.0]}, "at least 3 that rise from 0"),
+        ("modulator", {"transfer": [0.0, 1.0]}, "has 2 fields"),
+        ("modulator", {"transfer": [0.0, 0.5, 1.0], "swing": 0.5}, "without the parameter swing"),
+        ("crossing", {"transfer": [0.0, 0.5, 1.0]}, "belongs to a modulator"),
+        ("modulator", {"transfer": [0.0, 0.7, 1.0]}, ""),
     ],
 )
-def test_a_table_of_no_modulator_is_refused(fields: tuple[float, ...], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        measured(fields)
+def test_tables_of_cards(name: str, stated: dict[str, Any], message: str) -> None:
+    card = load_process("soi220").device(name)
+    parameters = {key: value for key, value in card.model.parameters.items() if key != "swing"}
+    if "swing" in stated:
+        parameters["swing"] = Quantity(stated["swing"], "default")
+    table = tuple(Quantity(value, "default") for value in stated["transfer"])
+    changed = card.model_copy(
+        update={"model": card.model.model_copy(update={"transfer": table, "parameters": parameters})}
+    )
+    if message:
+        with pytest.raises(ValueError, match=message):
+            check_model(changed)
+    else:
+        check_model(changed)
+
+
+def test_modulators_that_no_card_describes_are_taken_as_linear_and_said_so(tmp_path: Path) -> None:
+    process = direct(tmp_path)
+    card = process.device("modulator")
+    parameters = {key: value for key, value in card.model.parameters.items() if key != "swing"}
+    model = card.model.model_copy(update={"parameters": parameters})
+    devices = {**process.devices, "modulator": card.model_copy(update={"model": model})}
+    (note,) = drive_notes(process.model_copy(update={"devices": devices}))
+    assert "are taken as linear" in note and drive_notes(process) == drive_notes(load_process("soi220")) == ()
+
+
+def test_a_chip_with_neurons_after_bits_is_still_read_as_it_is() -> None:
+    found = evaluate(TASK, ProgramVariant((3, 3), (0, 0), finish=True), Placement(GAIN, ALL))
+    assert found is not None
+    bits = candidate_network(TASK, found)
+    assert realised_network(bits, len(bits.layers)) is bits
+    assert len(realised_network(bits, len(bits.layers) + 1).layers) == len(bits.layers) + 1
 
 
 @pytest.mark.parametrize(("swing", "limit"), [(0.1, 1e-3), (0.3, 8e-3), (0.7, 5e-2)])

@@ -146,7 +146,7 @@ LIFTS = (0, 8, 12, 16, 24, 32, 48, 64)
 """Factors of lifted rows that are tried."""
 ALL = 10**6
 """Peak above that of every signal: all signals are bits."""
-REGENERATED = (1, 3, 7, ALL)
+REGENERATED = (1, 3, 7)
 """Largest peaks of regenerated signals that are tried."""
 SPANS = (0, 40, 30, 20, 15, 12, 10, 8, 6, 5, 4)
 """Numbers of steps per analogue unit that are tried; 0 for one unit."""

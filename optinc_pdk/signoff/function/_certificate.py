@@ -394,7 +394,8 @@ def certify_closed_form(s: Scattering, board: Board, bias: Bias, onn: AveragingN
     analogue = [index for index, margin in enumerate(margins) if np.isnan(margin[scales[index] > 0.0]).any()]
     if analogue and not s.modulator.linear:
         raise NoCertificateError(
-            f"layers.{analogue[0]} has analogue signals, whose field a modulator that is driven directly distorts"
+            f"layers.{analogue[0]} has analogue signals, which the modulators distort: their field is not proportional "
+            "to the drive"
         )
     try:
         network = network_of(s, board, bias, 0)

@@ -37,10 +37,10 @@ def neuron_electronics(
 ) -> dict[str, Activation]:
     """Compute gain, offset and balance of every neuron from the detection coefficients of its layer, by neuron label.
 
-    The gain is a least-squares fit of the detected row to its target, times the drive per field of the modulator. The
-    offset removes the detected constant and adds the bias of the network layer.
-    ``detect`` returns a layer's detection coefficients, calculated or measured, at a
-    given balance (rows,), or at the best one for None; neurons that share detectors have the same.
+    The gain is a least-squares fit of the detected row to its target, times the drive per field of the modulator.
+    The offset removes the detected constant and adds the bias of the network layer. ``detect`` returns a layer's
+    detection coefficients, calculated or measured, at a given balance (rows,), or at the best one for None; neurons
+    that share detectors have the same.
 
     Raises:
         RangeError: A neuron needs a gain or offset beyond the card's range.
@@ -74,7 +74,8 @@ def neuron_electronics(
 
 def small_signals(factor: LayerFactor, modulator: Modulator) -> Floats:
     """Return the (out,) drives per field of a layer's units; see `Modulator.small_signal`."""
-    return np.array([modulator.small_signal(float(swing)) for swing in factor.swing])
+    swings, which = np.unique(factor.swing, return_inverse=True)
+    return np.array([modulator.small_signal(swing) for swing in swings.tolist()])[which]
 
 
 def output_scales(light: SourceFields, target: LayerTarget, process: Process) -> dict[str, float]:
