@@ -101,7 +101,7 @@ class CircuitDraft:
     """A network's circuit without the parts that depend on the dies: carrier, oscillator feeds and ground pads.
 
     Attributes:
-        builder: Instances and nets of all strips. Every ground end is joined to ``grounds.HUB``, whose pad is missing.
+        builder: Instances and nets of all strips. Every ground end is joined to ``die_plan.HUB``, whose pad is missing.
         task: Task of the network.
         blocks: Blocks of each layer.
         oscillators: Block name to the open root port of the splitter tree that feeds its local oscillators.

@@ -13,7 +13,8 @@ from typing import Protocol
 from optinc_pdk.circuit import Circuit, CircuitBuilder
 
 HUB = "pad_GND0,e1"
-"""The port that every ground end is joined to: the first pad of a common ground, or of none until it is divided."""
+"""The port that every ground end is joined to: the first ground pad of the die. If a die has several grounds, their
+ends are moved to pads of their own afterwards."""
 PADS = 8
 """Ground pads of a die."""
 LOCAL_PADS = 2

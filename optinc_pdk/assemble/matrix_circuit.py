@@ -34,7 +34,7 @@ U, V, ATTENUATORS, OUTPUT = f"{SECTION}_u", f"{SECTION}_v", f"{SECTION}_att", f"
 
 @dataclass(frozen=True)
 class MatrixDraft:
-    """A matrix's circuit without ground pads. Every ground end is joined to ``grounds.HUB``.
+    """A matrix's circuit without ground pads. Every ground end is joined to ``die_plan.HUB``.
 
     Attributes:
         builder: Instances and nets.

@@ -41,8 +41,9 @@ SPARE_DB = 0.5
 def symbol_levels(task: NetworkTask, process: Process) -> tuple[int, ...]:
     """Return how many 1×2 combiners the light of each symbol of a group passes, that of the highest weight first.
 
-    Each combiner passes 1/√2 of the field. A symbol of a weight 4 times lower passes l combiners more, as many as leave
-    it stronger than its weight; its trims do the rest. For example, 4 servers and groups of 2 symbols have (3, 6).
+    Each combiner passes 1/√2 of the field, less its loss. A symbol of a weight 4 times lower passes l combiners more,
+    as many as leave it stronger than its weight; its trims do the rest. For example, 4 servers and groups of 2 symbols
+    have (3, 6).
 
     Returns:
         g numbers d_j = D + j · l for the g symbols of a group. D is the smallest depth at which the inputs of all N

@@ -38,7 +38,13 @@ def name_of(where: str, value: Any) -> str:
 
 
 def names_of(where: str, value: Any) -> tuple[str, ...]:
-    """Return a list of names."""
+    """Return a value of a file as names after checking that it is a list of names (:func:`name_of`).
+
+    ``where`` names the list in the message, such as ``info.board: supplies``.
+
+    Raises:
+        NetlistError: It is no list, or an element is no name.
+    """
     return tuple(name_of(where, each) for each in list_of(where, value))
 
 
@@ -71,7 +77,13 @@ def list_of(where: str, value: Any) -> list[Any]:
 
 
 def mapping_of(where: str, value: Any) -> Mapping[str, Any]:
-    """Return a value after checking that it is a mapping whose keys are names."""
+    """Return a value of a file after checking that it is a mapping whose keys are names (:func:`name_of`).
+
+    ``where`` names the mapping in the message, such as ``info.cells``.
+
+    Raises:
+        NetlistError: It is no mapping, or a key is no name.
+    """
     if not isinstance(value, Mapping):
         raise NetlistError(f"{where} is {reprlib.repr(value)}, expected key: value pairs; {REMEDY}")
     for key in value:

@@ -18,7 +18,8 @@ from optinc_pdk.options import unchecked
 def with_records(command: Callable[..., None]) -> Callable[..., None]:
     """Decorate a command so that every parameter that is a record, see `optinc_pdk.options.record`, is an option group.
 
-    The command is called with the records, which are made of the options that the user gives.
+    The command is called with the records, which are made of the options that the user gives. Types and limits are
+    checked where options are read, not again in the record.
     """
     groups: dict[str, tuple[type, list[Field[Any]]]] = {}
     parameters: list[inspect.Parameter] = []

@@ -186,10 +186,11 @@ def inner_point(polygon: kdb.Polygon) -> tuple[int, int]:
 
 
 def shrunk(metal: kdb.Region, size: int) -> kdb.Region:
-    """Shrink metal on every side by ``size`` database units, where wires are narrower than twice the size.
+    """Return metal shrunk on every side by ``size`` database units.
 
-    Shapes that vanish are left out first, if their bounding boxes or a smaller distance show it: shrinking a thin ring
-    by more than its width takes a time that grows with the square of its corners.
+    Metal narrower than twice the size vanishes. The result is that of ``metal.sized(-size)``, but comes sooner where
+    many wires vanish: most of them are left out first, by their bounding boxes and by shrinking by less. KLayout
+    shrinks a thin ring by more than its width in a time that grows with the square of its corners.
     """
     metal = metal.with_bbox_min(2 * size, None, False)
     for part in (16, 4):
@@ -321,8 +322,9 @@ def connect_pins(
     """Find the metal net at each electrical pin of recognised devices.
 
     Returns:
-        For each device, the number of the metal net of each of its pins, -1 for none; and faults: one for every pin
-        without metal, and one for every pin on the same net as another pin of its device.
+        For each device, the numbers of the nets of its pins in the order of ``ports.electrical`` of its card, -1 for
+        none. And the faults: one ``pin`` for each pin without metal, and one ``short`` for each pin on the net of an
+        earlier pin of its device, so that two joined pins are one fault.
     """
     points = np.array([(pin.x, pin.y) for placement in placements for pin in placement.pins], dtype=np.int64)
     under = iter(metal.nets_at(points.reshape(-1, 2)).tolist())

@@ -266,7 +266,7 @@ def _is_at(descriptor: int, path: Path) -> bool:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all bytes to an open file."""
+    """Write all bytes to an open file, given by its descriptor; raises OSError as ``os.write`` does."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]

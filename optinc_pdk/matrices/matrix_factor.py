@@ -116,14 +116,14 @@ def two_meshes(
 ) -> MatrixFactor:
     """Factor any matrix into two meshes and attenuators.
 
-    A singular value that is nearer to zero than to the least transmission of an attenuator gets none: the light of its
-    mode is absorbed.
+    Singular values count relative to the largest one. One that is nearer to zero than to the least transmission of an
+    attenuator gets none: the light of its mode is absorbed, unless an existing chip has an attenuator there.
 
     Args:
         target: The matrix.
         process: Process, whose card states the couplers of attenuators.
         shape: Shape of the meshes.
-        form: Why these factors are taken.
+        form: Why these factors are taken; the number of absorbed modes is appended.
         attenuators: Number of attenuators of an existing chip; None to choose it.
 
     Raises:

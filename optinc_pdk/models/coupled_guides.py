@@ -89,7 +89,8 @@ def _quadrature(line: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def distances_um(points_um: Floats, line_um: Floats) -> Floats:
-    """Return the distance of each of n points (n, 2) to the nearest place of a polyline (m, 2), in the same unit."""
+    """Return the distances (n,) of points (n, 2) to the nearest point of a polyline (m, 2); all in µm, or in one other
+    unit."""
     return nearest_um(points_um, line_um)[0]
 
 

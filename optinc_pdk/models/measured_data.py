@@ -143,9 +143,15 @@ def _port_names(text: str, ports: int, path: Path) -> tuple[str, ...] | None:
 
 
 def touchstone_text(wavelengths_nm: Floats, s: Complexes, ports: Sequence[str]) -> str:
-    """Return S-parameters (W, N, N) at distinct wavelengths (W,) in nm as the text of a Touchstone file.
+    """Return S-parameters as the text of a Touchstone file of version 1.
 
-    They are for fields exp(-i ω t).
+    The text has the complex conjugates of ``s``, because Touchstone files assume fields exp(+j ω t). Its frequencies
+    are in Hz and ascend. Its reference impedance is 50 Ω. Names of ports are comments.
+
+    Args:
+        wavelengths_nm: (W,) vacuum wavelengths in nm, in any order. They must differ, which is not checked.
+        s: (W, N, N) S-parameters s[wavelength, out, in] for fields exp(-i ω t).
+        ports: N names of ports, in the order of ``s``.
     """
     lines = [f"! Port[{number}] = {name}" for number, name in enumerate(ports, start=1)]
     lines += ["! fields go as exp(+j w t)", "# HZ S RI R 50"]

@@ -160,7 +160,15 @@ class PerturbedNetwork:
 
 
 def perturbed_network(network: AveragingNetwork) -> PerturbedNetwork:
-    """Bring a network into optical form with signals of 0 to 1, without dead units."""
+    """Split the layers of a network into optical matrices and gains, to evaluate it with errors of the matrices.
+
+    Every layer becomes W = gain · Q with rows of norm 1 in Q. Hidden signals are scaled to a maximum of 1 over the
+    lattice, and units that are never positive are removed. Methods of the result take points like
+    ``AveragingNetwork.forward``, not scaled.
+
+    Raises:
+        WeightsError: No unit of a hidden layer is positive anywhere on the lattice.
+    """
     return PerturbedNetwork(optical_layers(normalise(network)), network.task, network.activation)
 
 

@@ -134,7 +134,7 @@ def normalise(network: AveragingNetwork) -> NormalisedNetwork:
 
 
 def hidden_maxima(network: Network) -> list[Floats]:
-    """Computes the maximum of every hidden signal over the lattice: one (units,) array per hidden layer.
+    """Compute the maximum of every hidden signal over the lattice: one (units,) array per hidden layer.
 
     Where the lattice cannot be enumerated, the maxima of a clipped network are upper bounds by interval arithmetic, so
     that no signal is ever scaled beyond 1, where it would clip. Those of a ReLU network are maxima of a sample. A

@@ -86,7 +86,7 @@ def network_findings(
         saturated: Number of modulator amplitudes above 1.
         network: The network. Its card may state an accuracy. Modulators of clipped networks clip on purpose, which is
             no finding.
-        factors: Factorisation of its layers.
+        factors: Factorisation of its layers; those that are exact may be missing.
     """
     approximations = _approximations(factors)
     cause = "the factorisation of the network is the cause, or the chip" if approximations else "the chip is the cause"

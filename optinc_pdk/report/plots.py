@@ -76,8 +76,8 @@ def _drawn_points(error: Floats) -> Ints:
 def outputs_png(outputs: Floats, levels: Floats, resolution: Ints | None = None) -> bytes:
     """Plot every output against its ideal level, with the decision thresholds and the worst point, as PNG.
 
-    The margin is 0.5 − |output − level| in levels. A symbol that is decided wrongly is red. Of more than `MAX_POINTS`
-    points, those with the smallest margins and points at equal distances are drawn.
+    The margin is 0.5 − |output − level| · resolution, in decision steps. A symbol that is decided wrongly is red. Of
+    more than `MAX_POINTS` points, those with the smallest margins and points at equal distances are drawn.
 
     Args:
         outputs: (points, M) values at the receivers, in levels, most significant symbol first.
@@ -85,7 +85,7 @@ def outputs_png(outputs: Floats, levels: Floats, resolution: Ints | None = None)
         resolution: (M,) decision steps per level of each output; None for 1.
 
     Raises:
-        ValueError: The shapes differ, are not (points, M), or a value is not finite.
+        ValueError: The shapes differ, are not (points, M), or are empty, or a value is not finite.
     """
     outputs, levels = np.asarray(outputs, np.float64), np.asarray(levels, np.float64)
     if outputs.shape != levels.shape or outputs.ndim != 2 or outputs.size == 0:

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 
 def summary_table(report: Report) -> Table:
-    """Return the summary of a build as a table with one row per stage."""
+    """Return the summary of a build for the terminal, a table of names and texts.
+
+    Its rows are the task, the network, its factors, the chip, each check, and the times. A part that the report does
+    not have gives no row.
+    """
     table = Table(title=report.name, title_justify="left", show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold")
     table.add_column()

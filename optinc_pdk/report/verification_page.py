@@ -66,7 +66,13 @@ def findings(result: Verification) -> list[tuple[str, Box | None]]:
 
 
 def circuit_findings(result: Verification) -> list[tuple[str, Box | None]]:
-    """Return the differences of LVS and the faults of the layout, as `findings` does."""
+    """Return what is wrong with the circuit of a layout: differences of LVS, faults, and a deviation of the spectra.
+
+    Without a netlist only faults are returned. With one, faults that are differences already are not repeated.
+
+    Returns:
+        The text of each finding, and the box (left, bottom, right, top) of its place in µm, None if it has no place.
+    """
     found: list[tuple[str, Box | None]] = []
     if result.lvs is not None:
         found += [(difference_line(each), _around(each.position_um)) for each in result.lvs.differences]

@@ -24,11 +24,12 @@ def random_network(
 ) -> AveragingNetwork:
     """Create a network with random weights and hidden layers of given widths.
 
-    ReLU networks use He initialisation for normalised inputs. In clipped networks the rows of a layer are orthogonal as
-    far as possible, and the pre-activations are centred at 0.5, so that most units neither clip nor are dead.
+    ReLU networks use He initialisation for normalised inputs. In clipped and sine networks the rows of a layer are
+    orthogonal as far as possible, and the pre-activations are centred at 0.5, so that most units neither clip nor are
+    dead.
 
     Raises:
-        ValueError: A width is below 1.
+        ValueError: A hidden width is below 1.
     """
     if any(width < 1 for width in hidden):
         raise ValueError(f"hidden = {tuple(hidden)} must be widths of at least 1")

@@ -308,7 +308,7 @@ def _scaled(start: AveragingNetwork, schedule: TrainingSchedule, seed: int) -> A
 
 def check_device(device: str) -> None:
     """Raise InputError if the name of a PyTorch device is not "cpu", "cuda" or "cuda:N"; PyTorch is not imported."""
-    if not re.fullmatch(r"(cpu|cuda)(:\d+)?", device):
+    if not re.fullmatch(r"cpu|cuda(:[0-9]+)?", device):
         raise InputError(f"device {device!r} is not supported; use cpu, cuda or cuda:N")
 
 

@@ -247,9 +247,10 @@ def ground_densities(currents: Currents) -> list[CurrentDensity]:
 def narrow_wires(
     currents: Currents, layer: int, limit_ma_per_um: float, ignore_angle_deg: float
 ) -> list[CurrentDensity]:
-    """Find places where wires and contacts are too narrow for the current that they carry.
+    """Find places of one metal where wires and contacts are too narrow for the current that they carry.
 
-    Ground nets are not checked here: their current is not the same along the net (see :func:`ground_densities`).
+    A polygon gives one place for each pair of opposite edges. Grounds on the highest metal are left out: their current
+    differs along the net (see :func:`ground_densities`). Grounds on lower metals are included.
 
     Args:
         currents: Voltages and currents of the layout.

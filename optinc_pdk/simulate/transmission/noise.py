@@ -17,9 +17,6 @@ local oscillators share it, apart from the difference of their paths. Noise of c
 
 Phases and the uncorrelated parts of intensities are drawn per source. The modulators of one neuron count as one source,
 and so do the fibres of the carrier.
-
-
-XXX Limits on the optical power in the fibres that lead to local oscillators of neurons.
 """
 
 from __future__ import annotations
@@ -362,7 +359,8 @@ class NoiseDraw:
 def draw_noise(noise: Noise, feeds: Sequence[DetectionSources], first: int, count: int, seed: int) -> list[NoiseDraw]:
     """Draw the noise of ``count`` words from number ``first`` on, in every layer.
 
-    The noise of a word depends only on the seed and the index of the word.
+    The noise of a word depends only on the seed and the index of the word. ``feeds`` has the sources of each layer, and
+    ``count`` is at least 1.
     """
     blocks = range(first // BLOCK, -(-(first + count) // BLOCK))
     parts = [[_draw_block(noise, feed, rng) for feed in feeds] for rng in (_stream(seed, block) for block in blocks)]
