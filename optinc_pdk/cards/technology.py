@@ -357,6 +357,32 @@ class AmplifierCard(StrictModel):
     power_w: Positive | None = None
 
 
+class FibreCard(StrictModel):
+    """Fibres between servers and chip, and from modulators on the board; all preserve polarisation.
+
+    The light of the laser goes to a server, is modulated there, and returns. The local oscillators of the chip are of
+    the same laser. ``on_chip``: they stay at the chip, and the path difference is twice the length of a fibre.
+    ``delayed``: they pass a delay line as long. ``from_server``: they go to a server and back in fibres of their own.
+
+    Attributes:
+        length_m: Length of a fibre between a server and the chip.
+        index: Group index of fibres.
+        oscillator: Where the local oscillators of the chip come from.
+        mismatch_m: Path difference that remains with delay line or fibres of their own, and that of light from
+            modulators on the board.
+        phase_rad: Rms phase error of a phase-locked fibre.
+        extinction_db: Polarisation extinction of a fibre with its connectors: of its power, this share is in the other
+            polarisation. The same share of the field comes back with a phase that drifts.
+    """
+
+    length_m: NonNegative
+    index: Positive
+    oscillator: Literal["on_chip", "delayed", "from_server"]
+    mismatch_m: NonNegative
+    phase_rad: NonNegative
+    extinction_db: Positive
+
+
 class NoiseCard(StrictModel):
     """Noise of the laser, of fibres and of receivers.
 
@@ -365,11 +391,8 @@ class NoiseCard(StrictModel):
         laser_max_w: Largest optical power in a guide.
         intensity_db_per_hz: Relative intensity noise of the laser.
         linewidth_hz: Linewidth of the laser, full width at half maximum.
-        fibre_path_m: Path difference between modulated light and local oscillator at a mixer, if the modulator is off
-            the chip.
-        fibre_index: Group index of fibres.
-        chip_path_m: The same path difference if the modulator is on the chip.
-        fibre_phase_rad: Phase error of a phase-locked fibre.
+        fibres: Fibres between servers and chip, and on the board.
+        chip_path_m: Path difference between light and local oscillator at a mixer, if the modulator is on the chip.
         amplifiers: Amplifiers to choose from, from the slowest to the fastest. The noise of a receiver is that of one
             of them; numbers between them are not interpolated.
     """
@@ -378,10 +401,8 @@ class NoiseCard(StrictModel):
     laser_max_w: Positive
     intensity_db_per_hz: AnyQuantity
     linewidth_hz: NonNegative
-    fibre_path_m: NonNegative
-    fibre_index: Positive
+    fibres: FibreCard
     chip_path_m: NonNegative
-    fibre_phase_rad: NonNegative
     amplifiers: Annotated[tuple[AmplifierCard, ...], Field(min_length=1)]
 
     @model_validator(mode="after")

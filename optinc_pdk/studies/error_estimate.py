@@ -4,16 +4,18 @@ For every word and every reading (the difference that a pair of detectors gives 
 receiver) the smallest change is found that makes any server read a wrong word while everything else is free of noise.
 These changes are found once for a chip. At a symbol rate, the noise of each reading is a Gaussian of known deviation,
 from its own detectors and from what layers before pass on in their linear range, and symbols before shift the reading;
-the power at a photodiode is the square of a Gaussian field, plus the noise of its detector.
-The estimate is the probability that any reading exceeds its change, as if they were independent.
+the power at a photodiode is the square of a Gaussian field, plus the noise of its detector. Where light is in phase
+with a local oscillator, its phase acts by its square, whose tail is counted, see :mod:`optinc_pdk.studies._tails`. The
+estimate is the probability that any reading exceeds its change, as if they were independent.
 
-It counts noise that several layers pass on more than once, and leaves out errors that need noise in several
-readings at once which none of them sees in full.
+What layers before pass on to a reading is counted there only as far as they have not spoilt the word already. Errors
+are left out that need noise in several readings at once which none of them sees in full.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,11 +31,13 @@ from optinc_pdk.simulate.transmission.noise import Noise
 from optinc_pdk.simulate.transmission.noise_propagation import (
     TINY,
     NoiseSensitivity,
+    PhaseNoise,
     ReadingSpread,
     noise_sensitivity,
     reading_spread,
 )
 from optinc_pdk.simulate.transmission.reception import TOP_LEVEL, server_amplitudes, settled_amplitudes
+from optinc_pdk.studies._tails import probability_beyond
 
 WORDS = 2048
 """Largest number of words, drawn at random, that represent all words."""
@@ -151,25 +155,40 @@ def error_margins(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bia
 def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
     """Estimate the word-error rate of a chip at the laser power and symbol rate of a noise model."""
     spread = reading_spread(margins.sensitivity, noise)
-    moved, received = _moved(margins, noise)
-    parts = [
-        _beyond(up - shift, deviation) + _beyond(down + shift, deviation)
-        for up, down, shift, deviation in zip(margins.up, margins.down, moved, spread.rows, strict=True)
-    ]
-    last = _receiver_errors(margins, spread, received, True) + _receiver_errors(margins, spread, received, False)
-    by_layer = [_log_right(part, 1) for part in parts]
-    by_server = _log_right(last.reshape(len(last), margins.servers, -1), 2)
-    words = -np.expm1(sum(by_layer, np.zeros(len(last)))[:, np.newaxis] + by_server)
-    words[margins.wrong] = 1.0
+    moved, received = _moved(margins, noise, spread.phases)
+    limits = zip(margins.up, margins.down, moved, strict=True)
+    noises = zip(spread.rows, spread.passed[:-1], spread.phases[:-1], strict=True)
+    layers = []
+    for (up, down, shift), (deviation, passed, phases) in zip(limits, noises, strict=True):
+        found = _beyond(up - shift, deviation, phases, 1.0) + _beyond(down + shift, deviation, phases, -1.0)
+        before = _beyond(up - shift, passed) + _beyond(down + shift, passed)
+        layers.append((_any_of(found, 1), _any_of(before, 1)))
+    before_last = replace(spread, receivers=spread.passed[-1], detectors=np.zeros_like(spread.detectors))
+    last, before = (
+        _any_of(_receiver_errors(margins, each, received).reshape(len(received), margins.servers, -1), 2)
+        for each in (spread, before_last)
+    )
+    # what layers before pass on has spoilt the word there already, as far as it was counted there
+    words = np.zeros(len(received))
+    for found, passed in layers:
+        words = np.minimum(words + np.maximum(found - np.minimum(passed, words), 0.0), 1.0)
+    counted = words[:, np.newaxis]
+    at_servers = np.minimum(counted + np.maximum(last - np.minimum(before, counted), 0.0), 1.0)
+    at_servers[margins.wrong] = 1.0
     return ErrorEstimate(
-        rate=float(words.mean()),
-        layers=tuple(float(-np.expm1(part).mean()) for part in by_layer),
-        receivers=float(-np.expm1(by_server).mean()),
+        rate=float(at_servers.mean()),
+        layers=tuple(float(found.mean()) for found, _ in layers),
+        receivers=float(last.mean()),
     )
 
 
-def _receiver_errors(margins: ErrorMargins, spread: ReadingSpread, received: Floats, up: bool) -> Floats:
-    """(B, receivers) probabilities that noise carries a reading of a receiver beyond its upper or lower threshold.
+def _receiver_errors(margins: ErrorMargins, spread: ReadingSpread, received: Floats) -> Floats:
+    """(B, receivers) probabilities that noise carries a reading of a receiver beyond one of its thresholds."""
+    return _receiver_side(margins, spread, received, 1.0) + _receiver_side(margins, spread, received, -1.0)
+
+
+def _receiver_side(margins: ErrorMargins, spread: ReadingSpread, received: Floats, sign: float) -> Floats:
+    """(B, receivers) probabilities that noise carries a reading beyond its upper or, if sign is -1, lower threshold.
 
     A photodiode reads the power of a field, and the detector adds noise n: f² + n. What layers before and the laser add
     to the field is Gaussian, so that power is not: it is f² at the threshold. The most probable f and n that reach the
@@ -177,10 +196,9 @@ def _receiver_errors(margins: ErrorMargins, spread: ReadingSpread, received: Flo
     the same probability to first order (Hasofer and Lind, J. Eng. Mech. Div. 100, 111 (1974)). ``spread`` has the
     standard deviations of readings, ``received`` the (B, receivers) changes because of the symbols before.
     """
-    change = margins.receiver_up - received if up else -margins.receiver_down - received
-    sign = 1.0 if up else -1.0
+    change = margins.receiver_up - received if sign > 0.0 else -margins.receiver_down - received
     if margins.network.receivers.phase is not None:
-        return _beyond(sign * change, spread.receivers)
+        return _beyond(sign * change, spread.receivers, spread.phases[-1] if spread.detectors.any() else None, sign)
     mean = np.sqrt(np.maximum(margins.power + received, 0.0))
     target = np.where(np.isfinite(change), mean**2 + change, mean**2)
     threshold = np.sqrt(np.maximum(target, 0.0))
@@ -197,28 +215,35 @@ def _receiver_errors(margins: ErrorMargins, spread: ReadingSpread, received: Flo
     return np.where(np.isfinite(change), ndtr(-sign * distance), 0.0)
 
 
-def _log_right(wrong: Floats, axis: int) -> Floats:
-    """Logarithm of the probability that no reading is wrong; it keeps the precision of small probabilities."""
-    return np.asarray(np.log1p(-np.minimum(wrong, 1.0 - 1e-15)).sum(axis=axis))
+def _any_of(wrong: Floats, axis: int) -> Floats:
+    """Probability that any of several readings is wrong; it keeps the precision of small probabilities."""
+    return np.asarray(-np.expm1(np.log1p(-np.minimum(wrong, 1.0 - 1e-15)).sum(axis=axis)))
 
 
-def _beyond(change: Floats, deviation: Floats) -> Floats:
-    """Probability that a Gaussian exceeds a change."""
-    return np.asarray(ndtr(-change / np.maximum(deviation, TINY)))
+def _beyond(change: Floats, deviation: Floats, phases: PhaseNoise | None = None, sign: float = 1.0) -> Floats:
+    """Probability that the noise of a reading exceeds a change in the direction of ``sign``; phases may be none."""
+    if phases is None or not phases.third.any():
+        return np.asarray(ndtr(-change / np.maximum(deviation, TINY)))
+    rest = np.maximum(np.square(deviation) - phases.second, 0.0)
+    return probability_beyond(change, rest, phases.second, sign * phases.third)
 
 
-def _moved(margins: ErrorMargins, noise: Noise) -> tuple[list[Floats], Floats]:
-    """Changes of all readings because of the symbols before, with the words in their random order."""
+def _moved(margins: ErrorMargins, noise: Noise, phases: Sequence[PhaseNoise]) -> tuple[list[Floats], Floats]:
+    """Changes of all readings because of the symbols before, with the words in their random order, and of the means by
+    noise of phases.
+    """
     network = margins.network
-    if noise.shape.negligible:
+    turned = any(each.mean.any() for each in phases)
+    if noise.shape.negligible and not turned:
         return [np.zeros_like(rows) for rows in margins.readings], np.zeros_like(margins.power)
     # one pass from settled light: what reflections make of these changes is of second order
     light, differences = margins.light.copy(), []
-    for layer in network.layers:
-        differences.append(layer.difference(layer.detection.readings(light, noise, None)))
+    for layer, each in zip(network.layers, phases[:-1], strict=True):
+        difference = layer.difference(layer.detection.readings(light, noise, None))
+        differences.append(difference + np.where(layer.row >= 0, each.mean[:, layer.row], 0.0))
         light[:, layer.source] = layer.amplitude(differences[-1])
     moved = [new - old for new, old in zip(_readings(network, differences), margins.readings, strict=True)]
-    return moved, network.receivers.readings(light, noise, None) - margins.power
+    return moved, network.receivers.readings(light, noise, None) + phases[-1].mean - margins.power
 
 
 def _readings(network: ChipNetwork, differences: list[Floats]) -> list[Floats]:

@@ -192,7 +192,7 @@ class NoisyMatrix:
         # the first source is the carrier, which a chip of a matrix does not have
         stacked = np.hstack([self.fields.T.real, self.fields.T.imag])
         field = np.concatenate([np.zeros((1, 2 * m)), stacked])
-        feed = DetectionSources(slice(1, 1 + n), True, m)
+        feed = DetectionSources(slice(1, 1 + n), "server", m)
         reaching = np.arange(1 + n)
         if self.target.read == "power":
             return (DetectionMatrix(reaching, field, feed, neurons=1 + n),)

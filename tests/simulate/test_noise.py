@@ -78,7 +78,7 @@ def test_a_neuron_adds_the_noise_of_both_its_detectors():
 
 
 def test_intensity_noise_is_common_to_paths_without_delay():
-    noise = nominal("intensity", intensity_per_hz=1e-9, symbol_rate_bd=1e6, fibre_delay_s=0.0)
+    noise = nominal("intensity", intensity_per_hz=1e-9, symbol_rate_bd=1e6, server_delay_s=0.0)
     paths = {("out", "t"): 1.0, ("p", "c"): 0.3, ("p", "in"): 0.3}
     balanced = paths | {("n", "c"): 0.6}
     both = transmit(WORDS, chip(paths), BOARD, bias(), noise=noise).outputs
@@ -87,7 +87,7 @@ def test_intensity_noise_is_common_to_paths_without_delay():
     none = transmit(WORDS, chip(balanced), BOARD, bias(offset=0.5), noise=noise).outputs
     # the mixer's difference is zero, so the first layer's noise cancels; the receiver's remains
     assert none.std() == pytest.approx(0.5 * noise.intensity / 2, rel=0.01)
-    apart = transmit(WORDS, chip(balanced), BOARD, bias(offset=0.5), noise=replace(noise, fibre_delay_s=1e-3)).outputs
+    apart = transmit(WORDS, chip(balanced), BOARD, bias(offset=0.5), noise=replace(noise, server_delay_s=1e-3)).outputs
     # half of each relative power is in an amplitude, and 2 * 0.6 * 0.3 of that in the difference
     assert apart.std() == pytest.approx(noise.intensity * np.sqrt(2 * 0.18**2 + 0.25**2), rel=0.01)
 
@@ -105,7 +105,7 @@ def test_phase_between_paths_is_that_of_a_random_walk(delay, steps):
 
 
 def test_phases_of_fibres_do_not_affect_modulators_on_the_chip():
-    noise = nominal("fibre", fibre_phase_rad=0.1)
+    noise = nominal("fibre", fibre_phase_rad=0.1, polarisation=0.0)
     paths = {("p", "c"): 0.5, ("p", "in"): 0.5j, ("n", "c"): 0.5, ("n", "in"): -0.5j, ("out", "t"): 1.0}
     received = transmit(WORDS, chip(paths), BOARD, bias(offset=0.5), noise=noise).outputs
     # light in quadrature rotates into the difference of both detectors, 4 * 0.25 sin(phase)
@@ -114,6 +114,26 @@ def test_phases_of_fibres_do_not_affect_modulators_on_the_chip():
     off = chip({("p", "in"): 0.5, ("out", "t"): 1.0, ("out", "c"): 0.5j})
     still, moved = (transmit(WORDS, each, BOARD, bias(), noise=noise).outputs.std() for each in (onchip, off))
     assert still < 1e-12 < moved
+
+
+def test_light_from_the_other_polarisation_adds_a_field_of_any_phase():
+    noise = nominal("fibre", fibre_phase_rad=0.0, polarisation=0.02)
+    # half of the added power is in phase; the difference of the detectors is the input's field, less 0.5, and what the
+    # neuron sends passes a fibre as well
+    paths = {("p", "c"): 0.5, ("p", "in"): 0.5, ("n", "c"): 0.5, ("n", "in"): -0.5, ("out", "t"): 1.0}
+    received = transmit(WORDS, chip(paths), BOARD, bias(offset=-0.5), noise=noise).outputs
+    assert received.std() == pytest.approx(np.hypot(1.0, 0.5) * 0.02 / np.sqrt(2), rel=0.02)
+
+
+def test_local_oscillators_that_stay_at_the_chip_see_the_whole_way_to_the_servers():
+    process = load_process()
+    fibres = process.noise.fibres
+    stay = process.noise.model_copy(update={"fibres": fibres.model_copy(update={"oscillator": "on_chip"})})
+    delayed, direct = (noise_of(one) for one in (process, process.model_copy(update={"noise": stay})))
+    way = 2.0 * float(fibres.length_m) * float(fibres.index) / 299_792_458.0
+    assert direct.server_delay_s - delayed.server_delay_s == pytest.approx(way)
+    assert direct.board_delay_s == delayed.board_delay_s == delayed.server_delay_s
+    assert direct.phase("board") == delayed.phase("board") > delayed.phase("chip")
 
 
 def test_the_noise_of_a_word_does_not_depend_on_other_words():

@@ -32,7 +32,7 @@ def random_network(rng, reflection: float, leak: float, coherent: bool = False, 
         others[source] = others[0] = False
         field[others] *= reflection
         reaching = np.flatnonzero(np.append(True, np.any(field[1:] != 0.0, axis=1)))
-        feed = DetectionSources(source, True, detectors)
+        feed = DetectionSources(source, "board", detectors)
         return DetectionMatrix(reaching, field[reaching], feed, Modulator(transfer, leak), phase, neurons=1 + INPUTS)
 
     layers, source = [], slice(1, 1 + INPUTS)

@@ -17,7 +17,7 @@ from optinc_pdk.simulate.transmission.noise import Noise, noise_choices
 from optinc_pdk.simulate.transmission.noise_propagation import ReadingSpread
 from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
 from optinc_pdk.studies.chip_checks import read_words
-from optinc_pdk.studies.error_estimate import ErrorMargins, _receiver_errors, error_margins, estimate_errors
+from optinc_pdk.studies.error_estimate import ErrorMargins, _receiver_side, error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import (
     IDEALISED,
     _RateSearch,
@@ -82,7 +82,9 @@ def test_noise_of_the_field_reaches_a_photodiodes_threshold_as_a_field(
     change = found.receiver_up[word, 0] if up else -found.receiver_down[word, 0]
     size, moved = abs(change) / 2.5, shift * change
     deviations = (np.full_like(found.power, size * one) for one in (np.hypot(passed, own), own))
-    estimated = _receiver_errors(found, ReadingSpread((), *deviations), np.full_like(found.power, moved), up)[word, 0]
+    estimated = _receiver_side(
+        found, ReadingSpread((), *deviations, (), ()), np.full_like(found.power, moved), 1.0 if up else -1.0
+    )[word, 0]
     rng = np.random.default_rng(1)
     field = np.sqrt(power + moved) + size * passed / (2.0 * np.sqrt(power)) * rng.standard_normal(1_000_000)
     read = field**2 + size * own * rng.standard_normal(1_000_000)

@@ -18,7 +18,7 @@ from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron, detector_groups, label_tuple
 from optinc_pdk.simulate.modulator_drive import IDEAL, Modulator
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
-from optinc_pdk.simulate.transmission.noise import DetectionSources, Noise, NoiseDraw
+from optinc_pdk.simulate.transmission.noise import DetectionSources, LightPath, Noise, NoiseDraw
 from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
 
 
@@ -305,7 +305,9 @@ class _Optics:
         self.neurons = 1 + sum(map(len, board.inputs))
         self.starts = np.cumsum([0, *map(len, groups[:-1])])
         driven = set(scattering.modulators)
-        self.fibre = [not driven.intersection(group) for group in groups]
+        paths: list[LightPath] = ["chip" if driven.intersection(group) else "board" for group in groups]
+        paths[1 : self.neurons] = ["server"] * (self.neurons - 1)
+        self.path = paths
         self.strength = scattering.strength(self.sources, board.launched)[wavelength]
 
     def fields(self, detectors: list[str]) -> Complexes:
@@ -318,8 +320,9 @@ class _Optics:
         fields = self.fields(detectors).T
         # the carrier stays, so that the matrix is never empty
         reaching = np.flatnonzero(np.append(True, np.any(fields[1:] != 0.0, axis=1)))
-        # a coherent receiver is locked to light from a fibre
-        feed = DetectionSources(source, self.fibre[source.start] or phase is not None, len(detectors))
+        # the oscillator of a coherent receiver comes to its server in a fibre of its own, beside that of the light
+        path: LightPath = self.path[source.start] if phase is None else "board"
+        feed = DetectionSources(source, path, len(detectors))
         stacked = np.hstack([fields.real, fields.imag])[reaching]
         return DetectionMatrix(reaching, stacked, feed, self.scattering.modulator, phase, self.neurons)
 

@@ -13,7 +13,10 @@ local oscillators share it, apart from the difference of their paths. Noise of c
   whose path is longer by τ is averaged over a shifted window: the correlation of both is 1 - τ / T, at least 0.
 - **Linewidth**: the laser's phase is a random walk, of variance 2π Δν t after t. The phase of a longer path against
   the shorter one, averaged over T, has :func:`path_phase_variance`; their common part cancels.
-- **Fibres**: residual phase of a locked fibre, Gaussian, independent in every word.
+- **Fibres**: residual phase of a locked fibre, Gaussian, independent in every word. Light that left the polarisation of
+  a fibre and came back adds a field of any phase; it drifts slowly, but is drawn for every word.
+- **Paths**: light of servers passes the fibres of the system, light of modulators on the board only short ones, see
+  :class:`optinc_pdk.cards.technology.FibreCard`.
 
 Phases and the uncorrelated parts of intensities are drawn per source. The modulators of one neuron count as one source,
 and so do the fibres of the carrier.
@@ -30,11 +33,13 @@ import numpy as np
 
 from optinc_pdk.arrays import Complexes, Floats, Ints
 from optinc_pdk.cards import Process
-from optinc_pdk.cards.technology import BudgetCard, NoiseCard
+from optinc_pdk.cards.technology import BudgetCard, FibreCard, NoiseCard
 from optinc_pdk.errors import InputError
 from optinc_pdk.simulate.transmission.symbol_shape import WINDOWS, SymbolShape, time_constants
 
 Kind = Literal["shot", "receiver", "intensity", "linewidth", "fibre"]
+LightPath = Literal["server", "board", "chip"]
+"""Where the modulator of a source is, whose light is compared with local oscillators."""
 
 ELECTRON_C = 1.602176634e-19
 LIGHT_SPEED_M_S = 299_792_458.0
@@ -59,9 +64,11 @@ class Noise:
         receiver_a_per_sqrt_hz: Input-referred noise current density of a detector's amplifier.
         intensity_per_hz: Relative intensity noise of the laser.
         linewidth_hz: Linewidth of the laser, full width at half maximum.
-        fibre_delay_s: Delay, relative to the local oscillator, of light from a modulator off the chip.
+        server_delay_s: Delay, relative to the local oscillator, of light from a server.
+        board_delay_s: The same for a modulator on the board.
         chip_delay_s: The same for a modulator on the chip.
         fibre_phase_rad: Rms phase error of a locked fibre.
+        polarisation: Rms field that comes back from the other polarisation of a fibre, over that of the light.
         oscillator_w: Power of the local oscillator at a coherent receiver; None if the process states none.
         shape: Filters and window of the readings.
     """
@@ -73,9 +80,11 @@ class Noise:
     receiver_a_per_sqrt_hz: float
     intensity_per_hz: float
     linewidth_hz: float
-    fibre_delay_s: float
+    server_delay_s: float
+    board_delay_s: float
     chip_delay_s: float
     fibre_phase_rad: float
+    polarisation: float
     oscillator_w: float | None
     shape: SymbolShape
 
@@ -142,23 +151,23 @@ class Noise:
         shape = {key: value if math.isfinite(value) else None for key, value in asdict(self.shape).items()}
         return asdict(self) | {"shape": shape}
 
-    def phase(self, fibre: bool) -> float:
-        """Return the standard deviation in rad of a source's phase relative to the local oscillators.
+    def delay_s(self, path: LightPath) -> float:
+        """Return the delay in s of light on a path, relative to the local oscillators."""
+        return {"server": self.server_delay_s, "board": self.board_delay_s, "chip": self.chip_delay_s}[path]
 
-        Args:
-            fibre: Whether the source's light arrives through a fibre.
-        """
-        locked = self.fibre_phase_rad**2 if fibre else 0.0
-        delay = self.fibre_delay_s if fibre else self.chip_delay_s
-        return math.sqrt(locked + path_phase_variance(self.linewidth_hz, delay, self.integration_s))
+    def phase(self, path: LightPath) -> float:
+        """Return the standard deviation in rad of a source's phase relative to the local oscillators."""
+        fibre = 0.0 if path == "chip" else self.fibre_phase_rad**2 + self.polarisation**2 / 2.0
+        return math.sqrt(fibre + path_phase_variance(self.linewidth_hz, self.delay_s(path), self.integration_s))
 
-    def correlation(self, fibre: bool) -> float:
-        """Return the correlation, 0 … 1, between the intensities of a source and of the local oscillators.
+    def correlation(self, path: LightPath) -> float:
+        """Return the correlation, 0 … 1, between the intensities of a source's laser light and of the oscillators'."""
+        return max(0.0, 1.0 - self.delay_s(path) / self.integration_s)
 
-        Args:
-            fibre: Whether the source's light arrives through a fibre.
-        """
-        return max(0.0, 1.0 - (self.fibre_delay_s if fibre else self.chip_delay_s) / self.integration_s)
+    def apart(self, path: LightPath) -> float:
+        """Return the standard deviation of a source's relative amplitude that it shares with no other source."""
+        polarisation = 0.0 if path == "chip" else self.polarisation
+        return math.sqrt(0.25 * self.intensity**2 * (1.0 - self.correlation(path) ** 2) + polarisation**2 / 2.0)
 
     def only(self, *kinds: Kind) -> Noise:
         """Return a copy with the given kinds of noise only."""
@@ -169,6 +178,7 @@ class Noise:
             intensity_per_hz=self.intensity_per_hz if "intensity" in kinds else 0.0,
             linewidth_hz=self.linewidth_hz if "linewidth" in kinds else 0.0,
             fibre_phase_rad=self.fibre_phase_rad if "fibre" in kinds else 0.0,
+            polarisation=self.polarisation if "fibre" in kinds else 0.0,
         )
 
 
@@ -228,6 +238,7 @@ def noise_choices(
     rate = float(card.symbol_rate_bd) if symbol_rate_bd is None else symbol_rate_bd
     _check_power_and_rate(process, laser, rate)
     diode, sending = photodiode_bandwidths(process), transmitter_bandwidths(process)
+    uncompensated = 2.0 * float(card.fibres.length_m) if card.fibres.oscillator == "on_chip" else 0.0
     found: list[Noise] = []
     for amplifier in card.amplifiers:
         receiver = time_constants((*diode, float(amplifier.bandwidth_hz)), rate)
@@ -241,9 +252,11 @@ def noise_choices(
                     receiver_a_per_sqrt_hz=float(amplifier.a_per_sqrt_hz),
                     intensity_per_hz=math.pow(10.0, float(card.intensity_db_per_hz) / 10.0),
                     linewidth_hz=float(card.linewidth_hz),
-                    fibre_delay_s=float(card.fibre_path_m) * float(card.fibre_index) / LIGHT_SPEED_M_S,
+                    server_delay_s=fibre_delay_s(card.fibres, float(card.fibres.mismatch_m) + uncompensated),
+                    board_delay_s=fibre_delay_s(card.fibres, float(card.fibres.mismatch_m)),
                     chip_delay_s=float(card.chip_path_m) * float(process.guide.group_index) / LIGHT_SPEED_M_S,
-                    fibre_phase_rad=float(card.fibre_phase_rad),
+                    fibre_phase_rad=float(card.fibres.phase_rad),
+                    polarisation=math.pow(10.0, -float(card.fibres.extinction_db) / 10.0),
                     oscillator_w=None if process.link.oscillator_w is None else float(process.link.oscillator_w),
                     shape=SymbolShape(time_constants(sending, rate), receiver, window),
                 )
@@ -253,6 +266,11 @@ def noise_choices(
         if not best or noise.shape.opening > best[-1].shape.opening:
             best.append(noise)
     return tuple(best)
+
+
+def fibre_delay_s(fibres: FibreCard, length_m: float) -> float:
+    """Return the delay of light in s in a length of fibre."""
+    return length_m * float(fibres.index) / LIGHT_SPEED_M_S
 
 
 def rate_limits(process: Process) -> tuple[float, float]:
@@ -327,13 +345,13 @@ def _amplifier_noise(noise: Noise) -> float:
 
 @dataclass(frozen=True)
 class DetectionSources:
-    """Slice of a layer's sources, whether their light arrives through fibres, and number of detectors.
+    """Slice of a layer's sources, the path of their light, and number of detectors.
 
     The carrier is the source 0 of every chip and not among them.
     """
 
     sources: slice
-    fibre: bool
+    path: LightPath
     detectors: int
 
 
@@ -384,10 +402,10 @@ def _draw_block(noise: Noise, feed: DetectionSources, rng: np.random.Generator) 
     sources = feed.sources.stop - feed.sources.start
     common, independent, phase_noise = (rng.standard_normal((BLOCK, n)) for n in (1, sources, sources))
     readings = rng.standard_normal((BLOCK, feed.detectors))
-    same = noise.correlation(feed.fibre)
     # half of the relative power is the relative amplitude
-    amplitude = 1.0 + 0.5 * noise.intensity * (same * common + math.sqrt(1.0 - same**2) * independent)
-    fields = amplitude * np.exp(1j * noise.phase(feed.fibre) * phase_noise)
+    shared = 0.5 * noise.intensity * noise.correlation(feed.path)
+    amplitude = 1.0 + shared * common + noise.apart(feed.path) * independent
+    fields = amplitude * np.exp(1j * noise.phase(feed.path) * phase_noise)
     return NoiseDraw(1.0 + 0.5 * noise.intensity * common[:, 0], fields, readings)
 
 

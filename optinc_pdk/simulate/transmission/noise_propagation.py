@@ -1,4 +1,7 @@
-"""Noise of the readings, to first order: what detectors add, and what layers before pass on.
+"""Noise of the readings: what detectors add, and what layers before pass on.
+
+It is of first order, with one exception: where light is in phase with its local oscillator, a phase has no effect of
+first order, and that of second order, the mean and the spread of the squares, is kept for every layer by itself.
 
 A neuron in its linear range passes the noise of its detectors on; one that is off, or whose modulator transmits
 everything, does not. Near these two thresholds, the noise is weighted by the probability that it leaves the neuron in
@@ -27,11 +30,55 @@ class ReadingSpread:
         rows: For each hidden layer, (B, rows) of the detected differences.
         receivers: (B, receivers) of the received powers, or fields of coherent receivers.
         detectors: (B, receivers) the part of it that the receivers' own detectors add.
+        passed: For each hidden layer and for the receivers, the part of it that layers before pass on.
+        phases: For each hidden layer and for the receivers, what phases add.
     """
 
     rows: tuple[Floats, ...]
     receivers: Floats
     detectors: Floats
+    passed: tuple[Floats, ...]
+    phases: tuple[PhaseNoise, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseTerms:
+    """What independent phases g of sources add to R readings for B words: Σ b g + w g², with a variance of g in rad².
+
+    Attributes:
+        mean: (B, R) sums of w.
+        linear: (B, R) sums of b².
+        square: (B, R) sums of w².
+        cube: (B, R) sums of w³.
+        mixed: (B, R) sums of b² w.
+    """
+
+    mean: Floats
+    linear: Floats
+    square: Floats
+    cube: Floats
+    mixed: Floats
+
+    @classmethod
+    def of(cls, linear: Floats, half: Floats) -> PhaseTerms:
+        """Sum up (B, R, n) terms b and w of n sources whose phases have variance 1."""
+        sums = (half, linear**2, half**2, half**3, linear**2 * half)
+        return cls(*(each.sum(axis=2) for each in sums))
+
+    def cumulants(self, variance: float) -> tuple[Floats, Floats, Floats]:
+        """Return (B, R) first to third cumulants for phases of a variance."""
+        second = variance * self.linear + 2.0 * variance**2 * self.square
+        third = variance**2 * (6.0 * self.mixed + 8.0 * variance * self.cube)
+        return variance * self.mean, second, third
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseNoise:
+    """What phases add to R readings for B words: (B, R) change of the mean, and second and third cumulants."""
+
+    mean: Floats
+    second: Floats
+    third: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +97,7 @@ class LayerSensitivity:
         together: (B, R) the same for all of the layer's own sources together.
         apart: (B, R, R) covariance if their relative amplitudes vary independently of each other, with variance 1.
         turned: (B, R, R) the same for their phases, in rad.
+        phases: What their phases add.
     """
 
     sight: DetectionMatrix
@@ -61,6 +109,7 @@ class LayerSensitivity:
     together: Floats
     apart: Floats
     turned: Floats
+    phases: PhaseTerms
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,24 +139,43 @@ def noise_sensitivity(network: ChipNetwork, light: Floats) -> NoiseSensitivity:
 
 
 def reading_spread(sensitivity: NoiseSensitivity, noise: Noise) -> ReadingSpread:
-    """Calculate the standard deviations of all readings due to noise, to first order.
+    """Calculate the standard deviations of all readings due to noise, and what squares of phases add.
 
-    Reflections into earlier layers are neglected, and so is the shift of the mean by noise.
+    Reflections into earlier layers are neglected. Layers pass squares of phases on as if they were Gaussian.
     """
     rows: list[Floats] = []
+    passed: list[Floats] = []
+    phases: list[PhaseNoise] = []
     network = sensitivity.network
     # servers send without noise
     covariance: Floats | None = None
     for layer, each, difference in zip(network.layers, sensitivity.layers, sensitivity.differences, strict=True):
-        found = _covariance(each, noise, covariance)
-        rows.append(np.sqrt(np.maximum(np.diagonal(found, axis1=1, axis2=2), 0.0)))
+        before = _passed_on(each, covariance)
+        found, phase = _own_covariance(each, noise)
+        found += before
+        phases.append(phase)
+        rows.append(_deviations(found))
+        passed.append(_deviations(before))
         slope = _slopes(layer, difference, rows[-1])
         reading = layer.row >= 0
         chosen = found[:, layer.row][:, :, layer.row] * (reading[:, np.newaxis] & reading)
         covariance = slope[:, :, np.newaxis] * chosen * slope[:, np.newaxis]
-    last = _covariance(sensitivity.receivers, noise, covariance)
+    before = _passed_on(sensitivity.receivers, covariance)
+    last, phase = _own_covariance(sensitivity.receivers, noise)
+    last += before
     own = network.receivers.variance(sensitivity.receivers.readings, noise)
-    return ReadingSpread(tuple(rows), np.sqrt(np.maximum(np.diagonal(last, axis1=1, axis2=2), 0.0)), np.sqrt(own))
+    return ReadingSpread(
+        rows=tuple(rows),
+        receivers=_deviations(last),
+        detectors=np.sqrt(own),
+        passed=(*passed, _deviations(before)),
+        phases=(*phases, phase),
+    )
+
+
+def _deviations(covariance: Floats) -> Floats:
+    """(B, R) standard deviations of (B, R, R) covariances."""
+    return np.sqrt(np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0.0))
 
 
 def _row_signs(layer: HiddenLayer) -> Floats:
@@ -143,6 +211,11 @@ def _sensitivity(sight: DetectionMatrix, signs: Floats, light: Floats) -> LayerS
     share = along * seen[:, np.newaxis]
     independent = share[:, :, first:last]
     rotated = (across * seen[:, np.newaxis])[:, :, first:last]
+    # half of the second derivative by the phase: the field turns back, and a source beats with itself
+    half = -0.5 * independent
+    if sight.phase is None:
+        real, imaginary = np.split(sight.field[first:last], 2, axis=1)
+        half += seen[:, np.newaxis, first:last] ** 2 * (signs @ (real**2 + imaginary**2).T)
     return LayerSensitivity(
         sight=sight,
         signs=signs,
@@ -153,25 +226,30 @@ def _sensitivity(sight: DetectionMatrix, signs: Floats, light: Floats) -> LayerS
         together=independent.sum(axis=2),
         apart=independent @ independent.swapaxes(1, 2),
         turned=rotated @ rotated.swapaxes(1, 2),
+        phases=PhaseTerms.of(rotated, half),
     )
 
 
-def _covariance(layer: LayerSensitivity, noise: Noise, sources: Floats | None) -> Floats:
-    """(B, R, R) covariance of R sums of readings of a layer.
+def _passed_on(layer: LayerSensitivity, sources: Floats | None) -> Floats:
+    """(B, R, R) covariance of R sums of readings of a layer by the (B, n, n) one of its sources; None without noise."""
+    if sources is None:
+        return np.zeros_like(layer.apart)
+    return np.asarray(layer.passed @ sources[:, layer.own][:, :, layer.own] @ layer.passed.swapaxes(1, 2))
 
-    Args:
-        layer: The layer.
-        noise: Noise model.
-        sources: (B, n, n) covariance of the amplitudes of the layer's own sources; None without noise.
-    """
+
+def _own_covariance(layer: LayerSensitivity, noise: Noise) -> tuple[Floats, PhaseNoise]:
+    """(B, R, R) covariance of R sums of readings of a layer by the noise that arises in it, and what phases add."""
     feed, signs = layer.sight.feed, layer.signs
-    same = noise.correlation(feed.fibre)
-    common = layer.carrier + same * layer.together
+    common = layer.carrier + noise.correlation(feed.path) * layer.together
     # half of the relative power is the relative amplitude
     total = 0.25 * noise.intensity**2 * common[:, :, np.newaxis] * common[:, np.newaxis]
-    total += 0.25 * noise.intensity**2 * (1.0 - same**2) * layer.apart
-    total += noise.phase(feed.fibre) ** 2 * layer.turned
-    if sources is not None:
-        total += layer.passed @ sources[:, layer.own][:, :, layer.own] @ layer.passed.swapaxes(1, 2)
+    total += noise.apart(feed.path) ** 2 * layer.apart
+    variance = noise.phase(feed.path) ** 2
+    phases = PhaseNoise(*layer.phases.cumulants(variance))
+    total += variance * layer.turned
+    readings = np.arange(len(signs))
+    # the squares of phases, as if they were independent between readings
+    total[:, readings, readings] += phases.second - variance * layer.phases.linear
     detectors = layer.sight.variance(layer.readings, noise)
-    return np.asarray(total + (signs * detectors[:, np.newaxis]) @ signs.T)
+    total += (signs * detectors[:, np.newaxis]) @ signs.T
+    return total, phases

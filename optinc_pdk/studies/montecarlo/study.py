@@ -194,6 +194,7 @@ def scaled_noise(noise: Noise | None, imperfections: Imperfections) -> Noise | N
         intensity_per_hz=laser**2 * noise.intensity_per_hz,
         linewidth_hz=laser**2 * noise.linewidth_hz,
         fibre_phase_rad=laser * noise.fibre_phase_rad,
+        polarisation=laser * noise.polarisation,
         receiver_a_per_sqrt_hz=detector * noise.receiver_a_per_sqrt_hz,
         shot=noise.shot and detector > 0.0,
     )

@@ -69,7 +69,7 @@ def chip_of(onn: AveragingNetwork, board: Any, bias: Any, size: float, rng: np.r
     def detection(field: Complexes, feed: slice) -> DetectionMatrix:
         kept = np.flatnonzero(np.append(True, rng.uniform(size=count - 1) > 0.1) | (np.abs(field).max(axis=1) > 0.02))
         parts = np.hstack([field.real, field.imag])[kept]
-        return DetectionMatrix(kept, parts, DetectionSources(feed, np.zeros(0, bool), field.shape[1]))
+        return DetectionMatrix(kept, parts, DetectionSources(feed, "board", field.shape[1]))
 
     layers = []
     for index, layer in enumerate(onn.layers[:-1]):
