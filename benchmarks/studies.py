@@ -49,6 +49,7 @@ INSERTED = (
     "closed_forms",
     "digits",
     "digits_calibrated",
+    "estimates",
     "fibre_couplers",
     "interconnect",
     "matrices",

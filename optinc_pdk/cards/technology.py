@@ -277,6 +277,8 @@ class ActivationCard(StrictModel):
         fan_out_max: Largest number of neurons that one pair of detectors and its amplifier drive; None for no limit.
         bandwidth_hz: Bandwidth of the electronics between an amplifier and a modulator, with the modulator's driver;
             None if it is not known.
+        delay_s: Delay of the electronics between a photodiode and a modulator; None if it is not known.
+        modulator_delay_s: Delay of a modulator; None if it is not known.
         driver_w: Electrical power of one modulator's driver with the electronics before it; None if it is not known.
         lineariser: Predistortion between the electronics and a modulator; None if modulators are driven directly.
         analogue_swing: Field that analogue signals reach at most, relative to full scale, so that they stay in the
@@ -289,6 +291,8 @@ class ActivationCard(StrictModel):
     resolution_bits: SignificantBits
     fan_out_max: Count | None = None
     bandwidth_hz: Positive | None = None
+    delay_s: NonNegative | None = None
+    modulator_delay_s: NonNegative | None = None
     driver_w: Positive | None = None
     lineariser: LineariserCard | None = None
     analogue_swing: Swing | None = None

@@ -37,6 +37,7 @@ from optinc_pdk.report.findings import function_basis
 from optinc_pdk.signoff.function import Certificate, ChipLight, FunctionResult
 from optinc_pdk.simulate import MatrixProgramming, Programming
 from optinc_pdk.studies.highest_rates import RateLimits
+from optinc_pdk.studies.latency import Latency
 from optinc_pdk.studies.link_energy import LinkEnergy
 from optinc_pdk.studies.oscillators import oscillator_light
 
@@ -269,7 +270,11 @@ def _certificate_numbers(certificate: Certificate) -> dict[str, Any]:
 
 
 def speed_numbers(
-    limits: RateLimits, without: Mapping[str, float | None] | None, energy: LinkEnergy | None, words: int
+    limits: RateLimits,
+    without: Mapping[str, float | None] | None,
+    energy: LinkEnergy | None,
+    latency: Latency | None,
+    words: int,
 ) -> dict[str, Any]:
     """Return the ``speed`` section of `report.json`.
 
@@ -277,20 +282,23 @@ def speed_numbers(
         limits: Highest symbol rate and what limits it.
         without: Highest rate without each limit, by its name; None if they were not searched.
         energy: Energy at this rate; None if no rate is acceptable.
+        latency: Latency at this rate; None if no rate is acceptable.
         words: Number of words that the estimate rests on.
     """
     numbers = {
         "word_error_rate": limits.word_error_rate,
         "words": words,
         "symbol_rate_bd": limits.symbol_rate_bd,
+        "counted": None if limits.counted is None else asdict(limits.counted),
         "highest_bd": limits.highest_bd,
         "main_limit": limits.main_limit,
         "without": None if without is None else dict(without),
     }
-    if energy is None:
+    if energy is None or latency is None:
         return numbers
-    keys = ("latency_s", "power_w", "missing", "word_j", "bit_j")
-    return numbers | {key: value for key, value in energy.to_json().items() if key in keys}
+    keys = ("power_w", "missing", "word_j", "bit_j")
+    numbers |= {key: value for key, value in energy.to_json().items() if key in keys}
+    return numbers | {"delays_s": dict(latency.parts_s), "delays_missing": list(latency.missing)}
 
 
 def matrix_numbers(

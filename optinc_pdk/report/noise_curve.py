@@ -10,8 +10,9 @@ from rich.table import Table
 from optinc_pdk.cards import Process
 from optinc_pdk.io.formatting import error_numbers, format_errors, format_si, light_text
 from optinc_pdk.io.writing import csv_text, png_bytes
-from optinc_pdk.report.summary import oscillator_line
+from optinc_pdk.report.summary import count_line, delays_text, oscillator_line
 from optinc_pdk.studies.highest_rates import RateLimits
+from optinc_pdk.studies.latency import Latency
 from optinc_pdk.studies.link_energy import LinkEnergy
 from optinc_pdk.studies.noise_curves import CheckedCurve, NoiseCurve, RatePoint
 from optinc_pdk.studies.oscillators import ENOUGH, OscillatorRates
@@ -76,8 +77,10 @@ def curve_png(curve: NoiseCurve, name: str) -> bytes:
     return png_bytes(figure, 120)
 
 
-def curve_lines(curve: NoiseCurve, against: OscillatorRates, energy: LinkEnergy | None) -> Iterator[str | Table]:
-    """Yield text and tables: errors by rate, counted and estimated, the limits of the rate, oscillators and energy."""
+def curve_lines(
+    curve: NoiseCurve, against: OscillatorRates, energy: LinkEnergy | None, latency: Latency | None
+) -> Iterator[str | Table]:
+    """Yield text and tables: errors by rate, limits of the rate, oscillators, energy and latency."""
     yield light_text(curve.laser_w, curve.oscillator_w)
     yield from map(point_line, curve.points)
     yield limits_line(curve.limits)
@@ -87,6 +90,8 @@ def curve_lines(curve: NoiseCurve, against: OscillatorRates, energy: LinkEnergy 
         yield oscillator_table(against)
     if energy is not None:
         yield energy_line(energy)
+    if latency is not None:
+        yield f"at the highest rate: latency {delays_text(latency.parts_s, latency.missing)}"
 
 
 def point_line(point: RatePoint) -> str:
@@ -112,6 +117,8 @@ def limits_table(curve: NoiseCurve) -> Table:
 def limits_line(limits: RateLimits) -> str:
     """Format the highest symbol rate, and where errors arise, as one line of text."""
     accepted = f"an estimated word-error rate of {limits.word_error_rate:g}"
+    if limits.counted is not None and limits.counted.wrong:
+        return f"no highest symbol rate is stated: {count_line(limits.counted, accepted)}"
     if limits.symbol_rate_bd is None:
         return f"no symbol rate of at least the smallest useful one (budget.symbol_rate_min_bd) has {accepted}"
     places = {f"layer {index}": share for index, share in enumerate(limits.layers)} | {"receivers": limits.receivers}
@@ -119,7 +126,8 @@ def limits_line(limits: RateLimits) -> str:
     bound = ", the limit of the process" if limits.symbol_rate_bd >= limits.highest_bd else ""
     place = "the receivers" if worst == "receivers" else worst
     rate = format_si(limits.symbol_rate_bd, "Bd")
-    return f"highest symbol rate at {accepted}: {rate}{bound}; most errors arise in {place}"
+    counted = "" if limits.counted is None else f"; none of {limits.counted.words:,} words counted there is wrong"
+    return f"highest symbol rate at {accepted}: {rate}{bound}; most errors arise in {place}{counted}"
 
 
 def oscillator_table(rates: OscillatorRates) -> Table:
@@ -133,13 +141,12 @@ def oscillator_table(rates: OscillatorRates) -> Table:
 
 
 def energy_line(energy: LinkEnergy) -> str:
-    """Format the energy at the highest symbol rate, and the latency, as one line of text."""
+    """Format the energy at the highest symbol rate as one line of text."""
     parts = ", ".join(f"{name} {format_si(watts, 'W')}" for name, watts in energy.power_w.items())
     bound = f"; at least, because the cards do not state: {', '.join(energy.missing)}" if energy.missing else ""
     return (
         f"at the highest rate: {format_si(energy.word_j, 'J')} for the average of one word, "
-        f"{format_si(energy.bit_j, 'J')} for each bit of a server ({parts}){bound}; "
-        f"latency of {energy.latency_symbols} symbols, {format_si(energy.latency_s, 's')}, and the time of flight"
+        f"{format_si(energy.bit_j, 'J')} for each bit of a server ({parts}){bound}"
     )
 
 

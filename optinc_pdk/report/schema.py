@@ -177,19 +177,29 @@ class SpectrumNumbers(StrictModel):
     left_out: str | None = None
 
 
+class RateCountNumbers(StrictModel):
+    """Words that were counted at the highest estimated symbol rate, in Bd, and how many of them were wrong."""
+
+    symbol_rate_bd: Positive
+    words: Count
+    wrong: Annotated[int, Field(ge=0)]
+
+
 class SpeedNumbers(StrictModel):
     """Highest symbol rate of the extracted chip, estimated, and energy at this rate.
 
     Attributes:
         word_error_rate: Accepted word-error rate.
         words: Number of random words that the estimate rests on.
-        symbol_rate_bd: Highest symbol rate in Bd; None if no useful rate is acceptable.
+        symbol_rate_bd: Highest symbol rate in Bd; None if no useful rate is acceptable, or if the count refutes it.
+        counted: Words that were counted at the highest estimated rate; None without such a rate.
         highest_bd: Highest rate in Bd of the process, beyond which none was tried.
         main_limit: Name of the limit without which the rate could be higher by a tenth; None where several limit it.
         without: Where there is no ``main_limit``, highest symbol rate in Bd without one limit, by its name; None
             otherwise.
-        latency_s: Time in s from the servers' modulators to their decisions at this rate, without time of flight; None
-            without a rate, as the following.
+        delays_s: Time in s from the servers' modulators to their decisions at this rate, by part; None without a rate,
+            as the following.
+        delays_missing: Parts whose cards state no delay.
         power_w: Electrical power in W by part, of those whose cards state it.
         missing: Parts whose cards state no power.
         word_j: Energy in J for the average of one word of every server.
@@ -199,10 +209,12 @@ class SpeedNumbers(StrictModel):
     word_error_rate: Positive
     words: Count
     symbol_rate_bd: Positive | None
+    counted: RateCountNumbers | None = None
     highest_bd: Positive
     main_limit: str | None
     without: dict[str, Positive | None] | None = None
-    latency_s: Positive | None = None
+    delays_s: dict[str, NotNegative] | None = None
+    delays_missing: list[str] | None = None
     power_w: dict[str, NotNegative] | None = None
     missing: list[str] | None = None
     word_j: NotNegative | None = None

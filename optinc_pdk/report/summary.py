@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -16,12 +17,14 @@ from optinc_pdk.report.schema import (
     MatrixTaskNumbers,
     NetworkNumbers,
     OscillatorNumbers,
+    RateCountNumbers,
     Report,
     SpeedNumbers,
     TaskNumbers,
 )
 
 if TYPE_CHECKING:
+    from optinc_pdk.studies.highest_rates import RateCount
     from optinc_pdk.studies.oscillators import OscillatorLight
 
 
@@ -164,15 +167,33 @@ def oscillator_line(light: OscillatorLight | OscillatorNumbers) -> str:
 def speed_line(speed: SpeedNumbers) -> str:
     """Format the highest symbol rate, what limits it, latency and energy as one line of text."""
     accepted = f"an estimated word-error rate of {speed.word_error_rate:g}"
+    if speed.counted is not None and speed.counted.wrong:
+        return f"no symbol rate is stated: {count_line(speed.counted, accepted)}"
     if speed.symbol_rate_bd is None:
         lowest = f"; it would be lowest without {speed.main_limit}" if speed.main_limit else ""
         return f"no useful symbol rate has {accepted}{lowest}"
-    line = f"{format_si(speed.symbol_rate_bd, 'Bd')} at {accepted}, limited by {limit_text(speed)}"
-    if speed.latency_s is None or speed.word_j is None or speed.bit_j is None:
+    counted = "" if speed.counted is None else f" and none of {speed.counted.words:,} counted wrong"
+    line = f"{format_si(speed.symbol_rate_bd, 'Bd')} at {accepted}{counted}, limited by {limit_text(speed)}"
+    if speed.delays_s is None or speed.word_j is None or speed.bit_j is None:
         return line
     least = "at least " if speed.missing else ""
     energy = f"{least}{format_si(speed.word_j, 'J')} a word, {format_si(speed.bit_j, 'J')} a bit"
-    return f"{line}; latency {format_si(speed.latency_s, 's')}; {energy}"
+    return f"{line}; latency {delays_text(speed.delays_s, speed.delays_missing or ())}; {energy}"
+
+
+def count_line(counted: RateCount | RateCountNumbers, accepted: str) -> str:
+    """Say that a count refutes the highest symbol rate of an estimate."""
+    return (
+        f"{format_si(counted.symbol_rate_bd, 'Bd')} has {accepted}, but {counted.wrong:,} of {counted.words:,} words "
+        "counted there are wrong"
+    )
+
+
+def delays_text(parts_s: Mapping[str, float], missing: Sequence[str]) -> str:
+    """Format the sum of delays, and each of them, as text; *at least* where a card states none."""
+    named = ", ".join(f"{name} {format_si(each, 's')}" for name, each in parts_s.items())
+    unknown = f"; not known: {', '.join(missing)}" if missing else ""
+    return f"{'at least ' if missing else ''}{format_si(sum(parts_s.values()), 's')} ({named}{unknown})"
 
 
 def limit_text(speed: SpeedNumbers) -> str:

@@ -26,12 +26,21 @@ RATE_PRECISION, LIMIT_PRECISION = 1.02, 1.05
 
 
 @dataclass(frozen=True)
+class RateCount:
+    """Words that were counted at the highest symbol rate that an estimate allows, and how many of them were wrong."""
+
+    symbol_rate_bd: float
+    words: int
+    wrong: int
+
+
+@dataclass(frozen=True)
 class RateLimits:
     """Highest symbol rate of a chip, and what limits it.
 
     Attributes:
         word_error_rate: Accepted word-error rate, estimated.
-        symbol_rate_bd: Highest symbol rate; None if no useful rate is acceptable.
+        symbol_rate_bd: Highest symbol rate; None if no useful rate is acceptable, or if a count there refutes it.
         highest_bd: Highest rate of the process, beyond which none was tried.
         main_limit: Name of the limit without which a rate higher by ``RAISED`` has the lowest word-error rate; None
             where none makes it acceptable, or the process allows no higher rate.
@@ -39,6 +48,7 @@ class RateLimits:
             hidden layer.
         receivers: Share that arises in the receivers.
         noise: Noise model at that rate, with the receiver that suits the chip best.
+        counted: Count at that rate; None if none was made.
     """
 
     word_error_rate: float
@@ -48,6 +58,7 @@ class RateLimits:
     layers: tuple[float, ...]
     receivers: float
     noise: Noise
+    counted: RateCount | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the limits as JSON-compatible data."""

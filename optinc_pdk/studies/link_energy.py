@@ -25,15 +25,12 @@ class LinkEnergy:
         power_w: Power in W by part, of those whose cards state it.
         missing: Parts whose cards state no power, with the key.
         bits: Bits of all words that servers send and receive in one symbol: bits of a word times servers.
-        latency_symbols: Symbols from the servers' modulators to their decisions, one for each layer; the time of flight
-            and the delay of electronics come on top.
     """
 
     symbol_rate_bd: float
     power_w: Mapping[str, float]
     missing: tuple[str, ...]
     bits: int
-    latency_symbols: int
 
     @property
     def word_j(self) -> float:
@@ -45,11 +42,6 @@ class LinkEnergy:
         """Energy in J for each bit of a word of one server."""
         return self.word_j / self.bits
 
-    @property
-    def latency_s(self) -> float:
-        """Least latency in s, without the time of flight and the delay of electronics."""
-        return self.latency_symbols / self.symbol_rate_bd
-
     def to_json(self) -> dict[str, Any]:
         """Return the numbers as JSON-compatible data."""
         return {
@@ -58,7 +50,6 @@ class LinkEnergy:
             "missing": list(self.missing),
             "word_j": self.word_j,
             "bit_j": self.bit_j,
-            "latency_s": self.latency_s,
         }
 
 
@@ -105,7 +96,6 @@ def link_energy(board: Board, bias: Bias, task: Averaging, process: Process, noi
         power_w={name: watts for name, (_, watts) in parts.items() if watts is not None},
         missing=tuple(f"{name} ({key})" for name, (key, watts) in parts.items() if watts is None),
         bits=task.bits * task.servers,
-        latency_symbols=board.layers,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,15 @@ from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.noise import Noise, check_oscillator_power, noise_choices, noise_of, rate_limits
 from optinc_pdk.studies.chip_checks import read_words
 from optinc_pdk.studies.error_estimate import ErrorEstimate, error_margins, estimate_errors
-from optinc_pdk.studies.highest_rates import RateLimits, best_noise, find_rate_limits, rates_without_limits
+from optinc_pdk.studies.highest_rates import RateCount, RateLimits, best_noise, find_rate_limits, rates_without_limits
 from optinc_pdk.studies.noisy_outputs import NoisyMatrix, NoisyNetwork, operating_noise
 from optinc_pdk.studies.outcomes import Quantity, wilson_interval
 
 MOST_RATES = 101
 MOST_ASSIGNMENTS = 2
+COUNTED = 1_000_000
+"""Words that are counted at the highest symbol rate."""
+COUNT_SEED = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -144,9 +147,36 @@ def word_error_curve(
         points.append(_point(s, inputs, board, bias, noises[-1], estimate_errors(margins, noises[-1]), passes, seed))
     if on_rate is not None:
         on_rate(None)
-    limits = find_rate_limits(margins, process, laser_w)
+    limits = confirmed_limits(find_rate_limits(margins, process, laser_w), s, inputs, board, bias, COUNTED)
     without = rates_without_limits(margins, process, limits, laser_w)
     return NoiseCurve(noises[0].laser_w, oscillator_w, seed, tuple(noises), tuple(points), limits, without)
+
+
+def confirmed_limits(
+    limits: RateLimits, s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias, least: int
+) -> RateLimits:
+    """Count words at the highest symbol rate of an estimate; if any is wrong, the rate is refuted and becomes None.
+
+    Args:
+        limits: The estimated limits.
+        s: S-parameters of the chip.
+        inputs: Inputs, of which as many are sent, in random choice and as often, as ``least`` needs.
+        board: Board of the chip.
+        bias: Electronics of its neurons and receivers.
+        least: Least number of words that the servers read.
+    """
+    if limits.symbol_rate_bd is None:
+        return limits
+    sent = min(-(-least // (len(board.outputs) * inputs.assignments)), len(inputs.ideal))
+    rows = np.random.default_rng(COUNT_SEED).permutation(len(inputs.ideal))[:sent]
+    keys = ("symbols", "steps", "ideal", "levels", "worst")
+    chosen = replace(inputs, **{key: getattr(inputs, key)[rows] for key in keys})
+    words = wrong = number = 0
+    while words < least:
+        outcome = read_words(s, chosen, board, bias, limits.noise, COUNT_SEED + number * MOST_ASSIGNMENTS)
+        words, wrong, number = words + outcome.words, wrong + outcome.wrong, number + 1
+    counted = RateCount(limits.symbol_rate_bd, words, wrong)
+    return replace(limits, symbol_rate_bd=None if wrong else limits.symbol_rate_bd, counted=counted)
 
 
 def _point(

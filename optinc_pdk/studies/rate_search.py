@@ -92,15 +92,15 @@ def chip_rate(onn: AveragingNetwork, process: Process, extracted: bool = False) 
         raise ValueError("an assembled circuit has a board")
     ground = None
     if extracted:
-        circuit, ground = _extracted(chip, process)
+        circuit, ground = extracted_circuit(chip, process)
     bias = program(circuit, board, linked, process, ground=ground, factors=factors).bias
     s = scattering(circuit, bias, float(process.guide.wavelength_nm), process, ground=ground)
     margins = error_margins(s, function_inputs(linked.task), board, bias, WORDS if extracted else CHOICE_WORDS)
     return highest_rate(margins, process, ERROR_RATE)
 
 
-def _extracted(chip: ChipLayout, process: Process) -> tuple[Circuit, SharedGround]:
-    """Circuit and ground rise of a chip as extracted from its layout."""
+def extracted_circuit(chip: ChipLayout, process: Process) -> tuple[Circuit, SharedGround]:
+    """Return circuit and common ground of a chip as extracted from its layout."""
     with tempfile.TemporaryDirectory() as folder:
         gds = Path(folder) / f"{NAME}.gds"
         write_gds(to_layout(chip, process, NAME), gds)

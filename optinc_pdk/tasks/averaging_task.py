@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from optinc_pdk.assemble import CircuitDraft, draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.averaging.score import Score
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit
+from optinc_pdk.circuit import Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.errors import InputError
 from optinc_pdk.io.chip_files import ChipFiles
@@ -57,6 +57,10 @@ _WORD_OPENING = (
     "smallest gap between readings of adjacent levels; 1 without noise at low rates, below 0 if the eye is closed"
 )
 _WORD_DEVIATION = "largest standard deviation of the readings of a level"
+
+
+COUNTED_WORDS = 1 << 16
+"""Words that a build counts at the highest symbol rate; ``optinc noise`` counts more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +216,7 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
         if not result.function.passed or self.process.noise is None or self.process.budget is None:
             return result
         with stages.stage("rate"):
-            speed, eyes = _speed(result.s, chip.board, chip.bias, self.averaging, self.process)
+            speed, eyes = _speed(result.s, chip, self.averaging, self.process)
         return replace(result, speed=speed, eyes=eyes)
 
     def write(self, result: AveragingResult, path: Path) -> None:
@@ -255,6 +259,7 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
         """Count wrong words, and estimate the highest rate, what limits it, and its energy."""
         from optinc_pdk.report.noise_curve import curve_csv, curve_lines, curve_png
         from optinc_pdk.signoff.function import function_inputs
+        from optinc_pdk.studies.latency import link_latency
         from optinc_pdk.studies.link_energy import link_energy
         from optinc_pdk.studies.noise_curves import word_error_curve
         from optinc_pdk.studies.oscillators import oscillator_rates
@@ -276,15 +281,17 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
         )
         begin("oscillators")
         against = oscillator_rates(s, function_inputs(task), board, bias, process, how.laser_w)
-        limits, energy = curve.limits, None
+        limits, energy, latency = curve.limits, None, None
         if limits.symbol_rate_bd is not None:
             energy = link_energy(board, bias, task, process, limits.noise)
+            latency = link_latency(s, chip.circuit, board, bias, process, limits.symbol_rate_bd, chip.ground)
         numbers = {
             **curve.to_json(),
             "energy": None if energy is None else energy.to_json(),
+            "latency": None if latency is None else asdict(latency),
             "oscillators": against.to_json(),
         }
-        lines = tuple(curve_lines(curve, against, energy))
+        lines = tuple(curve_lines(curve, against, energy, latency))
         return Findings(numbers, lines, picture=curve_png(curve, name), table=curve_csv(curve))
 
     def sweep(self, chip: ExtractedChip, grid_nm: Floats, name: str, **options: Any) -> Findings:
@@ -395,9 +402,9 @@ def _word_title(number: int, symbols: Any, remark: str | None) -> str:
 
 
 def _speed(
-    s: Scattering, board: Board, bias: Bias, task: Averaging, card: Process
+    s: Scattering, chip: ExtractedChip, task: Averaging, card: Process
 ) -> tuple[dict[str, Any], RateEyes | None]:
-    """Estimate the highest symbol rate of the extracted chip, what limits it, and energy and eyes at this rate."""
+    """Estimate the highest symbol rate of a chip, what limits it, and energy, latency and eyes at this rate."""
     from optinc_pdk.report.build_numbers import speed_numbers
     from optinc_pdk.report.eye_diagrams import RateEyes
     from optinc_pdk.signoff.function import function_inputs
@@ -405,15 +412,19 @@ def _speed(
     from optinc_pdk.studies.error_estimate import error_margins
     from optinc_pdk.studies.eyes import eye_diagrams
     from optinc_pdk.studies.highest_rates import find_rate_limits, rates_without_limits
+    from optinc_pdk.studies.latency import link_latency
     from optinc_pdk.studies.link_energy import link_energy
+    from optinc_pdk.studies.noise_curves import confirmed_limits
 
-    inputs = function_inputs(task)
+    inputs, board, bias = function_inputs(task), chip.board, chip.bias
     margins = error_margins(s, inputs, board, bias)
-    limits = find_rate_limits(margins, card)
+    limits = confirmed_limits(find_rate_limits(margins, card), s, inputs, board, bias, COUNTED_WORDS)
     named = limits.main_limit is not None or limits.symbol_rate_bd in (None, limits.highest_bd)
     without = None if named else rates_without_limits(margins, card, limits)
-    energy = None if limits.symbol_rate_bd is None else link_energy(board, bias, task, card, limits.noise)
-    eyes = None
+    energy = latency = eyes = None
+    if limits.symbol_rate_bd is not None:
+        energy = link_energy(board, bias, task, card, limits.noise)
+        latency = link_latency(s, chip.circuit, board, bias, card, limits.symbol_rate_bd, chip.ground)
     if limits.symbol_rate_bd is not None and not missing_bandwidths(card):
         eyes = RateEyes(eye_diagrams(s, inputs, board, bias, limits.noise, 0), limits.noise)
-    return speed_numbers(limits, without, energy, len(margins.wrong)), eyes
+    return speed_numbers(limits, without, energy, latency, len(margins.wrong)), eyes

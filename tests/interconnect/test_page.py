@@ -37,7 +37,7 @@ def script():
 
 
 def energy(**power_w):
-    return LinkEnergy(symbol_rate_bd=1e10, power_w=power_w, missing=(), bits=32, latency_symbols=6)
+    return LinkEnergy(symbol_rate_bd=1e10, power_w=power_w, missing=(), bits=32)
 
 
 PARTS = {"laser": 3.0, "amplifiers": 16.0, "modulator drivers": 20.0, "decisions": 1.0}

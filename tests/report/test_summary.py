@@ -29,10 +29,11 @@ def test_limits_and_speed_have_a_line_each(numbers: dict[str, Any]) -> None:
     assert rows["time"] == f"{sum(numbers['seconds'].values()):.1f} s"
     assert rows["function"].endswith("margin 0.210 levels; enumerated: every combination of symbols at the fibres")
     assert rows["speed"] == (
-        "300 MBd at an estimated word-error rate of 1e-09, limited by amplifiers; latency 10 ns; "
+        "300 MBd at an estimated word-error rate of 1e-09, limited by amplifiers; latency at least 108 ns "
+        "(symbols 10 ns, guides 100 ps, fibres 98 ns; not known: electronics (activation.delay_s)); "
         "at least 15 nJ a word, 940 pJ a bit"
     )
-    numbers["speed"] |= {"symbol_rate_bd": 1e9, "main_limit": None, "missing": []}
+    numbers["speed"] |= {"symbol_rate_bd": 1e9, "main_limit": None, "missing": [], "delays_missing": []}
     line = _speed_line(numbers)
     assert "limited by the highest rate of the process;" in line and "at least" not in line
     numbers["speed"] |= {"symbol_rate_bd": 9e8, "without": None}
@@ -45,7 +46,7 @@ def test_limits_and_speed_have_a_line_each(numbers: dict[str, Any]) -> None:
     assert "limited by one cause (shot noise +7% if left out);" in _speed_line(numbers)
     numbers["speed"] |= {"without": dict.fromkeys(without, 9e8)}
     assert "limited by several causes, none of which raises the rate if left out alone;" in _speed_line(numbers)
-    unknown = dict.fromkeys(("symbol_rate_bd", "latency_s", "power_w", "missing", "word_j", "bit_j"))
+    unknown = dict.fromkeys(("symbol_rate_bd", "delays_s", "delays_missing", "power_w", "missing", "word_j", "bit_j"))
     none = _speed_line(numbers | {"speed": numbers["speed"] | unknown})
     assert none == "no useful symbol rate has an estimated word-error rate of 1e-09"
     named = _speed_line(numbers | {"speed": numbers["speed"] | unknown | {"main_limit": "amplifiers"}})
