@@ -15,8 +15,8 @@ nodes and transfers. A repeated step is simulated repetition by repetition until
 from one repetition to the next; the remaining repetitions are extrapolated.
 
 The energy is that of transceivers, SerDes, error correction, switch chips and additions, by the energy for a bit of the
-system card. Not counted are the rest of the servers' network interfaces, memory, and links that are powered but idle; that of an OptINC chip is
-`optinc_pdk.studies.link_energy`.
+system card. Not counted are the rest of the servers' network interfaces, memory, and links that are powered but idle;
+that of an OptINC chip is `optinc_pdk.studies.link_energy`.
 """
 
 from __future__ import annotations
@@ -405,8 +405,9 @@ def exchange_energy(
     """Add up the energy of all transfers of a schedule.
 
     A bit takes the energy of a transceiver on every link that it passes, that of a switch in every switch that it
-    enters, and half that of SerDes and error correction where it leaves a server or arrives at one. Where a network is slower than its links (`Sharp.streaming`), the parts are powered for longer. A wavelength
-    of a ring has a transceiver at its ends only, whatever number of nodes it passes.
+    enters, and half that of SerDes and error correction where it leaves a server and where it arrives at one. Where a
+    network is slower than its links (`Sharp.streaming`), the parts are powered for longer. A wavelength of a ring has a
+    transceiver at its ends only, whatever number of nodes it passes.
 
     Args:
         schedule: The schedule.

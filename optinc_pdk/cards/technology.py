@@ -338,8 +338,8 @@ class BudgetCard(StrictModel):
         symbol_rate_min_bd: Lowest useful symbol rate.
         symbol_rate_max_bd: Highest symbol rate that is searched for a chip; None for no limit but the bandwidths.
         laser_efficiency: Light in a fibre over the electrical power of its laser; None if it is not known.
-        temperature_control: Electrical power that holds the temperature of lasers and chip, over the power of lasers and
-            heaters; None if it is not known.
+        temperature_control: Electrical power that holds the temperature of lasers and chip, over the power of lasers
+            and heaters; None if it is not known.
     """
 
     cooling_w_per_mm2: Positive

@@ -328,7 +328,7 @@ def test_sharp_over_two_levels_by_hand():
 
 
 def test_energies_of_the_cards_for_one_gradient_of_eight_bits():
-    """A ring over a switch: 4 servers send 12 bits each, at 2 × 20 + 7.27 + 10 pJ/bit; SHARP: 8 bits, 1/0.95 as long."""
+    """A ring over a switch: 4 servers send 12 bits, at 2 × 20 + 7.27 + 10 pJ/bit; SHARP: 8 bits, 1/0.95 as long."""
     for optics, joules in (("pluggable", 57.27e-12), ("linear", 38.47e-12), ("copackaged", 23.58e-12)):
         through = exchange_energy(ring(4), SWITCH, 1, optics)
         assert through.total_j - through.additions_j == pytest.approx(4 * 12 * joules)

@@ -55,12 +55,7 @@ def test_there_is_a_card_of_every_kind():
         ("fat_tree", "value: 1.14e-12", "value: -1.0", r"energy\.correction_j_per_bit: .*below 0"),
         ("fat_tree", "  linear:\n", "  direct:\n", r"energy.*(linear|direct)"),
         ("switch_800g", "value: 0.03e-12", "value: -1.0", r"energy\.addition_j_per_bit: .*below 0"),
-        (
-            "ring_800g",
-            "    module_j_per_bit: {value: 20.0e-12, source: pluggable}\n",
-            "",
-            r"energy\.pluggable\.module_j",
-        ),
+        ("ring_800g", "module_j_per_bit: {value: 20", "module_w: {value: 20", r"energy\.pluggable\.module_j"),
         ("ring_800g", "energy:\n", "energy:\n  switch_j_per_bit: {value: 1.0e-11, source: smf}\n", r"switch_j_per_bit"),
     ],
 )
