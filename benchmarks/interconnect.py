@@ -74,6 +74,8 @@ RIVALS = (
 OPTICS_TEXT = {"pluggable": "pluggable", "linear": "linear pluggable", "copackaged": "co-packaged"}
 FAST_PARTS = ("modulator drivers", "amplifiers")
 """Parts of a chip's power that take most of it."""
+SYMBOL_PARTS = ("decisions", "converters", "SerDes")
+"""Parts that take their energy for every symbol."""
 PARAMETERS = {"GoogLeNet": 6_624_904, "ResNet-50": 25_557_032, "AlexNet": 61_100_840, "VGG-16": 138_357_544}
 """Numbers of parameters in PyTorch's model zoo, with 1000 classes."""
 PUBLISHED = (0.7559, 0.4925, 0.701)
@@ -385,7 +387,8 @@ def side_by_side(chips: Sequence[MeasuredChip]) -> list[str]:
                 f"{area:,.0f} mm²",
                 format_short(area / chip.reticle_mm2),
                 f"{count * chip.symbols:,}",
-                format_si(count * sum(chip.energy.power_w.values()), "W") if not chip.energy.missing else "–",
+                ("at least " if chip.energy.missing else "")
+                + format_si(count * sum(chip.energy.power_w.values()), "W"),
             )
         )
     head = (
@@ -407,8 +410,9 @@ def side_by_side(chips: Sequence[MeasuredChip]) -> list[str]:
         "1e-9, computed from the extracted layout and equal to that of "
         "[symbol rates](../results/symbol_rates.json), where at a somewhat lower rate none of a million words was "
         "wrong. Chips side by side share the words of an all-reduce, to take in 6.4 Tb/s from every server: 6.4 Tb/s / "
-        "(bits × symbol rate), rounded up. The power includes the servers' optical interfaces; the cards of `soi220` "
-        "do not state all of it.",
+        "(bits × symbol rate), rounded up. The power includes the servers' optical interfaces. *At least*: the cards "
+        "of `soi220` state only the power of heaters and amplifiers, those of `soi220_fast` all but that of "
+        "linearisers.",
         "",
         *table(head, rows),
     ]
@@ -554,7 +558,7 @@ def missing(fast: Sequence[MeasuredChip]) -> list[str]:
 def equal_energy(energy: LinkEnergy, word_j: float) -> tuple[float, float]:
     """Compute what would make the energy of a chip for a word of every server equal to another.
 
-    Decisions take their energy for every symbol; all other parts take their power at any rate.
+    `SYMBOL_PARTS` take their energy for every symbol; all other parts take their power at any rate.
 
     Args:
         energy: Power of the chip by part.
@@ -562,12 +566,12 @@ def equal_energy(energy: LinkEnergy, word_j: float) -> tuple[float, float]:
 
     Returns:
         Power of `FAST_PARTS` together at the same symbol rate, W, not above 0 if the other parts take too much; and the
-        symbol rate at the same power, Bd, infinite if decisions alone take too much.
+        symbol rate at the same power, Bd, infinite if the parts of a symbol alone take too much.
     """
-    total, decisions = sum(energy.power_w.values()), energy.power_w["decisions"]
+    total, of_symbols = sum(energy.power_w.values()), sum(energy.power_w.get(part, 0.0) for part in SYMBOL_PARTS)
     electronics = sum(energy.power_w[part] for part in FAST_PARTS)
-    left_j = word_j - decisions / energy.symbol_rate_bd
-    rate = (total - decisions) / left_j if left_j > 0 else math.inf
+    left_j = word_j - of_symbols / energy.symbol_rate_bd
+    rate = (total - of_symbols) / left_j if left_j > 0 else math.inf
     return word_j * energy.symbol_rate_bd - (total - electronics), rate
 
 
