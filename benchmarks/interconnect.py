@@ -505,7 +505,7 @@ def energies(fast: Sequence[MeasuredChip]) -> list[str]:
         f"for a gradient, which is a word of every server, is {' and '.join(gradients)}.",
         "",
         f"Energy of all-reduces of {SERVERS} servers for every bit of a word of one server, and how many times as much "
-        "OptINC takes for words of the same length; below 1, OptINC wins. With four servers, the cards `switch_800g`, "
+        "OptINC takes at least for words of the same length. With four servers, the cards `switch_800g`, "
         "`server_switch` and `fat_tree` have one switch and take the same energy:",
         "",
         *table((*head, *(f"OptINC, {chip.bits} bits" for chip in fast)), rows),
