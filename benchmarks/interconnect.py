@@ -22,6 +22,7 @@ import numpy as np
 from studies import blocks, read_data, write_study
 
 from optinc_collective.interconnect import (
+    ExchangeEnergy,
     System,
     binary_tree,
     exchange_energy,
@@ -70,9 +71,11 @@ RIVALS = (
     ("recursive doubling through a switch", "recursive-doubling", "switch_800g"),
     ("SHARP", "sharp", "sharp"),
 )
-OPTICS_TEXT = {"pluggable": "pluggable", "copackaged": "co-packaged"}
+OPTICS_TEXT = {"pluggable": "pluggable", "linear": "linear pluggable", "copackaged": "co-packaged"}
 FAST_PARTS = ("modulator drivers", "amplifiers")
 """Parts of a chip's power that take most of it."""
+SYMBOL_PARTS = ("decisions", "converters", "SerDes")
+"""Parts that take their energy for every symbol."""
 PARAMETERS = {"GoogLeNet": 6_624_904, "ResNet-50": 25_557_032, "AlexNet": 61_100_840, "VGG-16": 138_357_544}
 """Numbers of parameters in PyTorch's model zoo, with 1000 classes."""
 PUBLISHED = (0.7559, 0.4925, 0.701)
@@ -384,7 +387,8 @@ def side_by_side(chips: Sequence[MeasuredChip]) -> list[str]:
                 f"{area:,.0f} mm²",
                 format_short(area / chip.reticle_mm2),
                 f"{count * chip.symbols:,}",
-                format_si(count * sum(chip.energy.power_w.values()), "W") if not chip.energy.missing else "–",
+                ("at least " if chip.energy.missing else "")
+                + format_si(count * sum(chip.energy.power_w.values()), "W"),
             )
         )
     head = (
@@ -406,8 +410,9 @@ def side_by_side(chips: Sequence[MeasuredChip]) -> list[str]:
         "1e-9, computed from the extracted layout and equal to that of "
         "[symbol rates](../results/symbol_rates.json), where at a somewhat lower rate none of a million words was "
         "wrong. Chips side by side share the words of an all-reduce, to take in 6.4 Tb/s from every server: 6.4 Tb/s / "
-        "(bits × symbol rate), rounded up. The power includes the servers' optical interfaces; the cards of `soi220` "
-        "do not state all of it.",
+        "(bits × symbol rate), rounded up. The power includes the servers' optical interfaces. *At least*: the cards "
+        "of `soi220` state only the power of heaters and amplifiers, those of `soi220_fast` all but that of "
+        "linearisers.",
         "",
         *table(head, rows),
     ]
@@ -451,57 +456,64 @@ def times_of_four(chips: Sequence[MeasuredChip]) -> list[str]:
     ]
 
 
-def rival_j(scheme: str, name: str, bits: int, optics: str) -> float:
-    """Energy of an electrical all-reduce for one gradient of all four servers, J."""
+def rival_j(scheme: str, name: str, bits: int, optics: str) -> ExchangeEnergy:
+    """Energy of an electrical all-reduce for one gradient of all four servers."""
     system = load_system(name)
-    return exchange_energy(schedule_of(scheme, system, SERVERS), system, bits / 8, optics).total_j
+    return exchange_energy(schedule_of(scheme, system, SERVERS), system, bits / 8, optics)
 
 
 def energies(fast: Sequence[MeasuredChip]) -> list[str]:
     """Section with the energy for a gradient."""
-    parts = list(fast[0].energy.power_w)
     by_part = [
-        (
-            chip.label,
-            *(f"{chip.energy.power_w[part]:.3g} W" for part in parts),
-            f"{sum(chip.energy.power_w.values()):.3g} W",
-            format_si(chip.energy.word_j, "J"),
-        )
-        for chip in fast
+        (part, *(cell for chip in fast for cell in _part_cells(chip, chip.energy.power_w[part])))
+        for part in fast[0].energy.power_w
     ]
+    totals = [_part_cells(chip, sum(chip.energy.power_w.values())) for chip in fast]
+    by_part.append(("together", *(cell for cells in totals for cell in cells)))
     rows = []
     for label, scheme, name in RIVALS:
         for optics in OPTICS:
-            cells = [
-                cell for chip in fast for cell in _energy_cells(rival_j(scheme, name, chip.bits, optics), chip.bits)
-            ]
-            rows.append((label, OPTICS_TEXT[optics], *cells))
-    rows.append(
-        ("OptINC", "soi220_fast", *(cell for chip in fast for cell in _energy_cells(chip.energy.word_j, chip.bits)))
-    )
-    head = [
-        f"{bits} bits: {what}" for bits in (chip.bits for chip in fast) for what in ("a gradient", "a bit", "ResNet-50")
-    ]
+            # of all bits of the words of four servers, whatever the length of a word
+            each = rival_j(scheme, name, 8, optics)
+            joules = (
+                each.transceivers_j,
+                each.serdes_j,
+                each.corrections_j,
+                each.switches_j,
+                each.additions_j,
+                each.total_j,
+            )
+            ratios = [chip.energy.word_j / rival_j(scheme, name, chip.bits, optics).total_j for chip in fast]
+            rows.append(
+                (
+                    label,
+                    OPTICS_TEXT[optics],
+                    *(f"{1e12 * part / (8 * SERVERS):.3g} pJ" for part in joules),
+                    *(f"{ratio:.3g}" for ratio in ratios),
+                )
+            )
+    gradients = [f"{format_si(chip.energy.word_j, 'J')} at {chip.bits} bits" for chip in fast]
+    head = ("all-reduce", "optics", "transceivers", "SerDes", "error correction", "switches", "additions", "together")
     return [
         "## Energy",
         "",
         "Power of one chip with the optical interfaces of its four servers, at its symbol rate, by the cards of "
-        "`soi220_fast`, and the energy for the average of one word of every server:",
+        "`soi220_fast`, and the energy for every bit of a word of one server:",
         "",
-        *table(("chip", *parts, "together", "a word of every server"), by_part),
-        f"Energy of all {SERVERS} servers together: for one gradient (a word of every server), for each bit of a word "
-        "of one server, and for all gradients of ResNet-50:",
+        *table(("part", *(f"{chip.bits} bits: {what}" for chip in fast for what in ("power", "a bit"))), by_part),
+        f"The sum is a lower bound, because the cards do not state: {', '.join(fast[0].energy.missing)}. The energy "
+        f"for a gradient, which is a word of every server, is {' and '.join(gradients)}.",
         "",
-        *table(("all-reduce", "optics", *head), rows),
+        f"Energy of all-reduces of {SERVERS} servers for every bit of a word of one server, and how many times as much "
+        "OptINC takes at least for words of the same length. With four servers, the cards `switch_800g`, "
+        "`server_switch` and `fat_tree` have one switch and take the same energy:",
+        "",
+        *table((*head, *(f"OptINC, {chip.bits} bits" for chip in fast)), rows),
     ]
 
 
-def _energy_cells(joules: float, bits: int) -> tuple[str, str, str]:
-    return (
-        f"{joules * 1e12:,.0f} pJ",
-        f"{joules * 1e12 / (bits * SERVERS):.3g} pJ",
-        format_si(joules * PARAMETERS["ResNet-50"], "J"),
-    )
+def _part_cells(chip: MeasuredChip, watts: float) -> tuple[str, str]:
+    return f"{watts:.3g} W", f"{watts / chip.energy.symbol_rate_bd / chip.energy.bits * 1e12:.3g} pJ"
 
 
 def missing(fast: Sequence[MeasuredChip]) -> list[str]:
@@ -514,7 +526,7 @@ def missing(fast: Sequence[MeasuredChip]) -> list[str]:
             seconds = seconds_of_four(scheme, load_system(name), words_of(chip.bits))
             times.append((chip.label, label, f"{one / seconds:.3g}", f"{several / seconds:.3g}"))
             for optics in OPTICS:
-                joules = rival_j(scheme, name, chip.bits, optics)
+                joules = rival_j(scheme, name, chip.bits, optics).total_j
                 allowed, rate = equal_energy(chip.energy, joules)
                 powers.append(
                     (
@@ -546,7 +558,7 @@ def missing(fast: Sequence[MeasuredChip]) -> list[str]:
 def equal_energy(energy: LinkEnergy, word_j: float) -> tuple[float, float]:
     """Compute what would make the energy of a chip for a word of every server equal to another.
 
-    Decisions take their energy for every symbol; all other parts take their power at any rate.
+    `SYMBOL_PARTS` take their energy for every symbol; all other parts take their power at any rate.
 
     Args:
         energy: Power of the chip by part.
@@ -554,12 +566,12 @@ def equal_energy(energy: LinkEnergy, word_j: float) -> tuple[float, float]:
 
     Returns:
         Power of `FAST_PARTS` together at the same symbol rate, W, not above 0 if the other parts take too much; and the
-        symbol rate at the same power, Bd, infinite if decisions alone take too much.
+        symbol rate at the same power, Bd, infinite if the parts of a symbol alone take too much.
     """
-    total, decisions = sum(energy.power_w.values()), energy.power_w["decisions"]
+    total, of_symbols = sum(energy.power_w.values()), sum(energy.power_w.get(part, 0.0) for part in SYMBOL_PARTS)
     electronics = sum(energy.power_w[part] for part in FAST_PARTS)
-    left_j = word_j - decisions / energy.symbol_rate_bd
-    rate = (total - decisions) / left_j if left_j > 0 else math.inf
+    left_j = word_j - of_symbols / energy.symbol_rate_bd
+    rate = (total - of_symbols) / left_j if left_j > 0 else math.inf
     return word_j * energy.symbol_rate_bd - (total - electronics), rate
 
 

@@ -68,22 +68,32 @@ class InNetworkChip(StrictModel):
     symbol_rate_bd: Positive = Field(description="symbols per second at an acceptable word-error rate")
 
 
+class OpticsEnergy(StrictModel):
+    """Energy of one kind of optics for every bit: power divided by rate, of a module and of what drives it."""
+
+    module_j_per_bit: Positive = Field(description="transceiver, with its signal processing if it has some")
+    serdes_j_per_bit: Positive = Field(description="electrical transmitter and receiver of a server beside it")
+
+
 class TransceiverEnergy(StrictModel):
     """Energy of the electrical parts of servers and links in operation, for every bit that passes them.
 
     The energy of a transceiver for a bit is its power divided by its rate, so it covers the sending end of a bit and
     the receiving end of another. A link has two transceivers and two directions: a bit on it takes this energy once.
+    In the same way, it takes half the energy of SerDes and error correction at every end of a link that is a server.
     """
 
-    pluggable_j_per_bit: Positive = Field(description="pluggable transceiver: power over rate")
-    copackaged_j_per_bit: Positive = Field(description="co-packaged optics: power over rate")
+    pluggable: OpticsEnergy = Field(description="pluggable modules with digital signal processing")
+    linear: OpticsEnergy = Field(description="linear pluggable modules, without signal processing")
+    copackaged: OpticsEnergy = Field(description="optics in the package of the chips")
+    correction_j_per_bit: NonNegative = Field(description="error correction: coding a bit and decoding another")
     addition_j_per_bit: NonNegative = Field(description="adding a bit of a received buffer")
 
 
 class SwitchedEnergy(TransceiverEnergy):
     """Energy of a network with switches, for every bit that passes a part."""
 
-    switch_j_per_bit: Positive = Field(description="switch chip: power over the rate of all its ports")
+    switch_j_per_bit: Positive = Field(description="switch chip, with its SerDes and error correction")
 
 
 class _System(StrictModel):

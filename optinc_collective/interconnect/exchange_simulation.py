@@ -14,9 +14,9 @@ Nodes wait only for their partners, so fast nodes run ahead as far as the schedu
 nodes and transfers. A repeated step is simulated repetition by repetition until all its transfers take equally long
 from one repetition to the next; the remaining repetitions are extrapolated.
 
-The energy is that of transceivers, switch chips and additions, by the energy for a bit of the system card. Not counted
-are the servers' network interfaces, memory, and links that are powered but idle; that of an OptINC chip is
-`optinc_pdk.studies.link_energy`.
+The energy is that of transceivers, SerDes, error correction, switch chips and additions, by the energy for a bit of the
+system card. Not counted are the rest of the servers' network interfaces, memory, and links that are powered but idle;
+that of an OptINC chip is `optinc_pdk.studies.link_energy`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from optinc_collective.interconnect._systems import FatTree, InNetwork, Sharp, SwitchedEnergy, System, WdmRing
+from optinc_collective.interconnect._systems import (
+    FatTree,
+    InNetwork,
+    OpticsEnergy,
+    Sharp,
+    SwitchedEnergy,
+    System,
+    WdmRing,
+)
 from optinc_collective.interconnect.exchange_schedule import (
     ExchangeSchedule,
     ExchangeStep,
@@ -41,7 +49,7 @@ _SCHEMES = {"chip": "OptINC", "switch": "SHARP"}
 _KINDS = {"chip": "in_network", "switch": "sharp"}
 TIME_TOLERANCE = 1e-12
 """Relative tolerance of times: smaller differences are rounding errors."""
-OPTICS = ("pluggable", "copackaged")
+OPTICS = ("pluggable", "linear", "copackaged")
 """Kinds of transceivers whose energy a card states."""
 
 
@@ -369,11 +377,15 @@ class ExchangeEnergy:
 
     Attributes:
         transceivers_j: Transceivers of all links, J.
+        serdes_j: SerDes of servers, J; those of switches are a part of the switch chips.
+        corrections_j: Error correction in servers, J; that in switches is a part of the switch chips.
         switches_j: Switch chips, J.
         additions_j: Additions of received data, J.
     """
 
     transceivers_j: float
+    serdes_j: float
+    corrections_j: float
     switches_j: float
     additions_j: float
 
@@ -383,7 +395,7 @@ class ExchangeEnergy:
     @property
     def total_j(self) -> float:
         """Energy of all parts together, J."""
-        return self.transceivers_j + self.switches_j + self.additions_j
+        return self.transceivers_j + self.serdes_j + self.corrections_j + self.switches_j + self.additions_j
 
 
 @validate_arguments
@@ -392,9 +404,10 @@ def exchange_energy(
 ) -> ExchangeEnergy:
     """Add up the energy of all transfers of a schedule.
 
-    A bit takes the energy of a transceiver on every link that it passes, and that of a switch in every switch that it
-    enters. Where a network is slower than its links (`Sharp.streaming`), the parts are powered for longer. A wavelength
-    of a ring has a transceiver at its ends only, whatever number of nodes it passes.
+    A bit takes the energy of a transceiver on every link that it passes, that of a switch in every switch that it
+    enters, and half that of SerDes and error correction where it leaves a server and where it arrives at one. Where a
+    network is slower than its links (`Sharp.streaming`), the parts are powered for longer. A wavelength of a ring has a
+    transceiver at its ends only, whatever number of nodes it passes.
 
     Args:
         schedule: The schedule.
@@ -418,18 +431,21 @@ def exchange_energy(
     energy = system.energy
     if energy is None:
         raise InputError(f"{system.name}: energy: the card states none; add this section")
-    on_links = in_switches = added = 0.0
+    on_links = in_switches = in_servers = added = 0.0
     for step in schedule.steps:
         links, switches = _passed(system, schedule, step)
         bits = 8.0 * size_bytes * step.repeat / step.parts
         on_links += float(bits @ links)
         in_switches += float(bits @ switches)
+        in_servers += float(bits @ ((step.source < schedule.nodes) / 2 + (step.target < schedule.nodes) / 2))
         added += float(bits.sum()) if step.reduce else 0.0
     longer = 1.0 / float(system.streaming) if isinstance(system, Sharp) else 1.0
-    transceiver = energy.pluggable_j_per_bit if optics == "pluggable" else energy.copackaged_j_per_bit
+    kind: OpticsEnergy = getattr(energy, optics)
     switch = float(energy.switch_j_per_bit) if isinstance(energy, SwitchedEnergy) else 0.0
     return ExchangeEnergy(
-        transceivers_j=longer * on_links * float(transceiver),
+        transceivers_j=longer * on_links * float(kind.module_j_per_bit),
+        serdes_j=longer * in_servers * float(kind.serdes_j_per_bit),
+        corrections_j=longer * in_servers * float(energy.correction_j_per_bit),
         switches_j=longer * in_switches * switch,
         additions_j=added * float(energy.addition_j_per_bit),
     )

@@ -308,12 +308,19 @@ class LinkCard(StrictModel):
             with a local oscillator of the carrier whose phase is locked to it and two balanced photodiodes.
         oscillator_w: Power of the local oscillator at a coherent receiver; needed for coherent receivers.
         decision_j: Energy with which a server decides a symbol; None if it is not known.
+        converter_j: Energy with which a server forms the levels of a symbol; None if it is not known.
+        serdes_j: Energy of the electrical lane between a server's processor and its optical interface, for a symbol
+            that is sent or received; None if it is not known.
+        lock_w: Electrical power of the phase lock of a fibre; None if it is not known.
     """
 
     kind: Link = "neurons"
     receivers: Receivers = "photodiodes"
     oscillator_w: Positive | None = None
     decision_j: Positive | None = None
+    converter_j: Positive | None = None
+    serdes_j: Positive | None = None
+    lock_w: Positive | None = None
 
     @model_validator(mode="after")
     def _oscillator_is_known(self) -> LinkCard:
@@ -335,6 +342,8 @@ class BudgetCard(StrictModel):
         symbol_rate_min_bd: Lowest useful symbol rate.
         symbol_rate_max_bd: Highest symbol rate that is searched for a chip; None for no limit but the bandwidths.
         laser_efficiency: Light in a fibre over the electrical power of its laser; None if it is not known.
+        temperature_control: Electrical power that holds the temperature of lasers and chip, over the power of lasers
+            and heaters; None if it is not known.
     """
 
     cooling_w_per_mm2: Positive
@@ -345,6 +354,7 @@ class BudgetCard(StrictModel):
     symbol_rate_min_bd: Positive
     symbol_rate_max_bd: Positive | None = None
     laser_efficiency: Positive | None = None
+    temperature_control: Positive | None = None
 
 
 class AmplifierCard(StrictModel):

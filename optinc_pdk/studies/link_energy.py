@@ -56,8 +56,9 @@ class LinkEnergy:
 def link_energy(board: Board, bias: Bias, task: Averaging, process: Process, noise: Noise) -> LinkEnergy:
     """Add up the electrical power of a chip, its board and the servers' optical interfaces, in W by part.
 
-    Parts are lasers, heaters and their drives, amplifiers, modulator drivers and decisions. The energy of a word in J
-    is ``word_j`` of the result.
+    Parts are lasers, heaters and their drives, amplifiers, modulator drivers, decisions, the servers' converters of
+    levels and their electrical lanes, phase locks and temperature control. There is no error correction: words are not
+    coded, because the average of code words is not a code word. The energy of a word in J is ``word_j`` of the result.
 
     Args:
         board: Board of the chip.
@@ -79,15 +80,28 @@ def link_energy(board: Board, bias: Bias, task: Averaging, process: Process, noi
     amplifiers = {float(each.a_per_sqrt_hz): each.power_w for each in process.noise.amplifiers} if process.noise else {}
     amplifier = amplifiers.get(noise.receiver_a_per_sqrt_hz)
     lineariser = process.activation.lineariser
-    efficiency = None if process.budget is None else process.budget.laser_efficiency
+    budget, link, rate = process.budget, process.link, noise.symbol_rate_bd
+    efficiency = None if budget is None else budget.laser_efficiency
+    laser_w = _lasers(guides * noise.laser_w, efficiency)
+    oscillators_w = _lasers(oscillator_light_w(board, noise), efficiency)
+    heaters_w = float(bias.power_w.sum())
+    control_w = None
+    if budget is not None and laser_w is not None and oscillators_w is not None:
+        control_w = _times(laser_w + oscillators_w + heaters_w, budget.temperature_control)
+    # all fibres to the chip but one, to which the phases of the others refer, and those to coherent receivers
+    locks = guides + len(board.oscillator_fibres) - 1 + (outputs if board.coherent else 0)
     parts = {
-        "laser": ("budget.laser_efficiency", _lasers(guides * noise.laser_w, efficiency)),
-        "oscillators": ("budget.laser_efficiency", _lasers(oscillator_light_w(board, noise), efficiency)),
-        "heaters": ("", float(bias.power_w.sum())),
+        "laser": ("budget.laser_efficiency", laser_w),
+        "oscillators": ("budget.laser_efficiency", oscillators_w),
+        "heaters": ("", heaters_w),
         "heater drives": ("drive.channel_w", _times(len(bias.labels), process.drive.channel_w)),
         "amplifiers": ("noise.amplifiers: power_w", _times(detectors, amplifier)),
         "modulator drivers": ("activation.driver_w", _times(modulators, process.activation.driver_w)),
-        "decisions": ("link.decision_j", _times(outputs * noise.symbol_rate_bd, process.link.decision_j)),
+        "decisions": ("link.decision_j", _times(outputs * rate, link.decision_j)),
+        "converters": ("link.converter_j", _times(inputs * rate, link.converter_j)),
+        "SerDes": ("link.serdes_j", _times((inputs + outputs) * rate, link.serdes_j)),
+        "phase locks": ("link.lock_w", _times(locks, link.lock_w)),
+        "temperature control": ("budget.temperature_control", control_w),
     }
     if lineariser is not None:
         parts["linearisers"] = ("activation.lineariser.power_w", _times(modulators, lineariser.power_w))

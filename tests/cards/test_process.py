@@ -232,6 +232,17 @@ def test_oscillators_beyond_the_power_of_a_guide_are_refused(folder: Path) -> No
     assert "budget.oscillator_w: value 0.2 W is above noise.laser_max_w of 0.1 W; lower it" in message
 
 
+@pytest.mark.parametrize("value", [-1.0, 0.0])
+@pytest.mark.parametrize("key", ["link.converter_j", "link.serdes_j", "link.lock_w", "budget.temperature_control"])
+def test_energies_that_are_not_above_0_are_refused(folder: Path, key: str, value: float) -> None:
+    section, name = key.split(".")
+    added = f"  {name}: {{value: {value}, source: default}}\n"
+    new = f"\nbudget:\n{added}" if section == "budget" else f"\nlink:\n{added}\nbudget:\n"
+    replace_text(folder, "process.yml", "\nbudget:\n", new)
+    message = refusal(folder)
+    assert key in message and "must be above 0" in message
+
+
 def test_derived_processes_inherit_the_imperfections() -> None:
     ours = load_process().imperfections
     for name in ("soi220_flipchip", "soi220_onchip", "soi220_flipchip_onchip"):

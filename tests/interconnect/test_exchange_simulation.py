@@ -23,6 +23,7 @@ from optinc_collective.interconnect import (
     simulate,
     wrht,
 )
+from optinc_collective.interconnect._systems import OpticsEnergy
 from optinc_collective.interconnect.exchange_schedule import exchange_step
 from optinc_collective.interconnect.exchange_simulation import OPTICS, fair_rates, routes
 from optinc_pdk.cards.quantity import Quantity
@@ -259,34 +260,45 @@ def test_invalid_sizes_are_refused(size):
 NEIGHBOURS, SWITCH, TREE = (load_system(name) for name in ("ring_800g", "switch_800g", "sharp"))
 
 
-def with_energies(system, **values):
-    """Copy of a system whose energies for a bit are whole numbers of joules."""
-    given = {key: Quantity(value, "default") for key, value in values.items()}
-    return system.model_copy(update={"energy": system.energy.model_copy(update=given)})
+MODULES = {"pluggable": 2.0, "linear": 1.5, "copackaged": 1.0}
+SERDES = {"pluggable": 7.0, "linear": 8.0, "copackaged": 4.0}
+"""Energies for a bit in J, by kind of optics."""
+CORRECTION, ADDITION, SWITCHING = 16.0, 0.5, 3.0
 
 
-JOULES = {"pluggable_j_per_bit": 2.0, "copackaged_j_per_bit": 1.0, "addition_j_per_bit": 0.5}
-SWITCHED = JOULES | {"switch_j_per_bit": 3.0}
+def with_energies(system):
+    """Copy of a system with the energies above."""
+    given = {"correction_j_per_bit": CORRECTION, "addition_j_per_bit": ADDITION, "switch_j_per_bit": SWITCHING}
+    found = {key: Quantity(value, "default") for key, value in given.items() if hasattr(system.energy, key)}
+    for kind in OPTICS:
+        values = {"module_j_per_bit": MODULES[kind], "serdes_j_per_bit": SERDES[kind]}
+        found[kind] = OpticsEnergy(**{key: Quantity(value, "default") for key, value in values.items()})
+    return system.model_copy(update={"energy": system.energy.model_copy(update=found)})
 
 
-def test_a_ring_between_neighbours_by_hand():
+@pytest.mark.parametrize("optics", OPTICS)
+def test_a_ring_between_neighbours_by_hand(optics):
     """4 servers, 100 bytes: 6 steps of 4 pieces of 200 bits, each on one link; pieces are added in 3 of them."""
-    energy = exchange_energy(ring(4), with_energies(NEIGHBOURS, **JOULES), 100)
-    assert (energy.transceivers_j, energy.switches_j, energy.additions_j) == (4800 * 2.0, 0.0, 2400 * 0.5)
-    assert energy.total_j == 9600 + 1200
+    energy = exchange_energy(ring(4), with_energies(NEIGHBOURS), 100, optics)
+    assert (energy.transceivers_j, energy.switches_j, energy.additions_j) == (4800 * MODULES[optics], 0.0, 2400 * 0.5)
+    # both ends of every link are servers
+    assert (energy.serdes_j, energy.corrections_j) == (4800 * SERDES[optics], 4800 * CORRECTION)
+    assert energy.total_j == 4800 * (MODULES[optics] + SERDES[optics] + CORRECTION) + 1200
 
 
-def test_a_ring_through_a_switch_by_hand():
-    """As between neighbours, but two links and one switch for every piece."""
-    energy = exchange_energy(ring(4), with_energies(SWITCH, **SWITCHED), 100, "copackaged")
-    assert energy.transceivers_j == 2 * 4800 * 1.0
+@pytest.mark.parametrize("optics", OPTICS)
+def test_a_ring_through_a_switch_by_hand(optics):
+    """As between neighbours, but two links and one switch for every piece; the switch has its own SerDes."""
+    energy = exchange_energy(ring(4), with_energies(SWITCH), 100, optics)
+    assert energy.transceivers_j == 2 * 4800 * MODULES[optics]
+    assert (energy.serdes_j, energy.corrections_j) == (4800 * SERDES[optics], 4800 * CORRECTION)
     assert energy.switches_j == 4800 * 3.0
     assert energy.additions_j == 2400 * 0.5
 
 
 def test_paths_over_several_levels_by_hand():
     """Switches of 2 ports: servers 0 and 1, 2 and 3 exchange over one switch, then 0 and 2, 1 and 3 over three."""
-    small = with_energies(SWITCH, **SWITCHED)
+    small = with_energies(SWITCH)
     small = small.model_copy(update={key: Quantity(2, "default") for key in ("down_ports", "up_ports", "levels")})
     energy = exchange_energy(recursive_doubling(4), small, 100)
     assert energy.transceivers_j == 4 * 800 * (2 + 4) * 2.0
@@ -296,29 +308,34 @@ def test_paths_over_several_levels_by_hand():
 
 def test_sharp_by_hand():
     """4 servers under one switch: 4 links up and 4 down; the switch takes in 4 buffers, at 95 % of its rate."""
-    energy = exchange_energy(sharp(4, 72), with_energies(TREE, **SWITCHED), 100)
+    energy = exchange_energy(sharp(4, 72), with_energies(TREE), 100)
     assert energy.transceivers_j == pytest.approx(8 * 800 * 2.0 / 0.95)
+    # half of it at the one end of a link that is a server
+    assert energy.serdes_j == pytest.approx(8 * 800 * 7.0 / 2 / 0.95)
+    assert energy.corrections_j == pytest.approx(8 * 800 * CORRECTION / 2 / 0.95)
     assert energy.switches_j == pytest.approx(4 * 800 * 3.0 / 0.95)
     assert energy.additions_j == 4 * 800 * 0.5
 
 
 def test_sharp_over_two_levels_by_hand():
     """4 servers under 2 switches under one: 6 links, each in both directions; the switches take in 6 + 2 buffers."""
-    tree = with_energies(TREE, **SWITCHED).model_copy(update={"streaming": Quantity(1, "default")})
+    tree = with_energies(TREE).model_copy(update={"streaming": Quantity(1, "default")})
     energy = exchange_energy(sharp(4, 2), tree, 100)
     assert energy.transceivers_j == 12 * 800 * 2.0
+    assert (energy.serdes_j, energy.corrections_j) == (8 * 800 * 7.0 / 2, 8 * 800 * CORRECTION / 2)
     assert energy.switches_j == 8 * 800 * 3.0
     assert energy.additions_j == 6 * 800 * 0.5
 
 
 def test_energies_of_the_cards_for_one_gradient_of_eight_bits():
-    """A ring over a switch: 4 servers, 12 bits sent by each, 2 × 20 + 10 pJ/bit; SHARP: 8 bits, 1/0.95 as long."""
-    through = exchange_energy(ring(4), SWITCH, 1)
-    assert through.total_j - through.additions_j == pytest.approx(4 * 12 * 50e-12)
-    reduced = exchange_energy(schedule_of("sharp", TREE, 4), TREE, 1)
-    assert reduced.total_j - reduced.additions_j == pytest.approx(4 * 8 * 50e-12 / 0.95)
+    """A ring over a switch: 4 servers send 12 bits, at 2 × 20 + 7.27 + 10 pJ/bit; SHARP: 8 bits, 1/0.95 as long."""
+    for optics, joules in (("pluggable", 57.27e-12), ("linear", 38.47e-12), ("copackaged", 23.58e-12)):
+        through = exchange_energy(ring(4), SWITCH, 1, optics)
+        assert through.total_j - through.additions_j == pytest.approx(4 * 12 * joules)
+        reduced = exchange_energy(schedule_of("sharp", TREE, 4), TREE, 1, optics)
+        assert reduced.total_j - reduced.additions_j == pytest.approx(4 * 8 * joules / 0.95)
     # adding is negligible beside sending
-    assert reduced.additions_j < 1e-3 * reduced.total_j
+    assert reduced.additions_j < 2e-3 * reduced.total_j
 
 
 @pytest.mark.parametrize("optics", OPTICS)
@@ -332,8 +349,11 @@ def test_energy_is_proportional_to_the_size(optics):
     [
         (lambda: exchange_energy(ring(4), SWITCH, -1.0), "ring: -1.0 bytes"),
         (lambda: exchange_energy(ring(4), SWITCH, float("nan")), "ring: nan bytes|size_bytes = nan"),
-        (lambda: exchange_energy(ring(4), SWITCH, 1.0, "copper"), "'copper'; give one of pluggable, copackaged"),
-        (lambda: exchange_energy(ring(4), load_system("fat_tree"), 1.0), "fat_tree: energy: .*add"),
+        (
+            lambda: exchange_energy(ring(4), SWITCH, 1.0, "copper"),
+            "'copper'; .* pluggable, linear, copackaged",
+        ),
+        (lambda: exchange_energy(ring(4), load_system("wdm_ring"), 1.0), "wdm_ring: energy: .*add"),
         (lambda: exchange_energy(optinc_star(4), load_system("optinc_star"), 1.0), "optinc_star: .*link_energy"),
         (lambda: exchange_energy(ring(4), TREE, 1.0), "ring of 4 nodes on sharp"),
         (lambda: exchange_energy(sharp(100, 100), TREE, 1.0), "100 ports, its radix is 72"),

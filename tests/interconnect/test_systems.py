@@ -50,8 +50,12 @@ def test_there_is_a_card_of_every_kind():
         ("sharp", "links:", "rails:", r"(links|rails).*; "),
         ("sharp", "source: silicon}", "source: vendors}", r"energy\.switch_j_per_bit: source 'vendors' .*'sources'"),
         ("sharp", "value: 10.0e-12", "value: 0.0", r"energy\.switch_j_per_bit: .*above 0"),
+        ("sharp", "value: 10.6e-12", "value: -1.0", r"energy\.linear\.module_j_per_bit: .*above 0"),
+        ("server_switch", "value: 1.24e-12", "value: 0.0", r"energy\.copackaged\.serdes_j_per_bit: .*above 0"),
+        ("fat_tree", "value: 1.14e-12", "value: -1.0", r"energy\.correction_j_per_bit: .*below 0"),
+        ("fat_tree", "  linear:\n", "  direct:\n", r"energy.*(linear|direct)"),
         ("switch_800g", "value: 0.03e-12", "value: -1.0", r"energy\.addition_j_per_bit: .*below 0"),
-        ("ring_800g", "  pluggable_j_per_bit", "  pluggable_w", r"energy.*pluggable"),
+        ("ring_800g", "module_j_per_bit: {value: 20", "module_w: {value: 20", r"energy\.pluggable\.module_j"),
         ("ring_800g", "energy:\n", "energy:\n  switch_j_per_bit: {value: 1.0e-11, source: smf}\n", r"switch_j_per_bit"),
     ],
 )
@@ -119,5 +123,5 @@ def test_systems_that_are_compared_have_the_same_ends_links_and_energies():
         assert other.overhead_s == tree.overhead_s
     assert tree.links * tree.link_bit_per_s == switch.bit_per_s == ring.bit_per_s == 6.4e12
     assert (tree.switch_s, tree.cable_m, tree.radix) == (switch.switch_s, switch.cable_m, switch.down_ports)
-    assert tree.energy == switch.energy
+    assert tree.energy == switch.energy == load_system("fat_tree").energy == load_system("server_switch").energy
     assert {key: tree.energy.model_dump()[key] for key in ring.energy.model_dump()} == ring.energy.model_dump()

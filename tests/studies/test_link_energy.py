@@ -38,6 +38,11 @@ def test_every_part_counts_with_its_card(process: Process) -> None:
     assert found.power_w["amplifiers"] == pytest.approx(3 * float(amplifier))
     assert found.power_w["modulator drivers"] == pytest.approx(4 * 0.53)
     assert found.power_w["decisions"] == pytest.approx(2e10 * 2.8e-12)
+    assert found.power_w["converters"] == pytest.approx(2e10 * 3.26e-12)
+    assert found.power_w["SerDes"] == pytest.approx(2 * 2e10 * 2.48e-12)
+    # the carrier's fibre is the reference of the server's
+    assert found.power_w["phase locks"] == pytest.approx(0.05)
+    assert found.power_w["temperature control"] == pytest.approx(2 * 0.01 / 0.22 + 0.03)
     # nothing is known of the predistortion of modulators
     assert found.missing == ("linearisers (activation.lineariser.power_w)",)
     assert found.bits == 2
@@ -51,6 +56,7 @@ def test_coherent_receivers_have_oscillators_and_two_detectors(process: Process)
     coherent = link_energy(replace(BOARD, coherent=True), biased(), TASK, process, noise).power_w
     assert coherent["oscillators"] - plain["oscillators"] == pytest.approx(0.01 / 0.22)
     assert coherent["laser"] == plain["laser"]
+    assert coherent["phase locks"] - plain["phase locks"] == pytest.approx(0.05)
     assert coherent["amplifiers"] / plain["amplifiers"] == pytest.approx(4 / 3)
 
 
@@ -64,6 +70,10 @@ def test_parts_without_a_number_are_named_and_light_off_the_chip_counts_for_ever
         "heater drives",
         "modulator drivers",
         "decisions",
+        "converters",
+        "SerDes",
+        "phase locks",
+        "temperature control",
         "linearisers",
     ]
     budget = process.budget.model_copy(update={"laser_efficiency": 0.5})
