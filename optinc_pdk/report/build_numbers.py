@@ -40,6 +40,7 @@ from optinc_pdk.studies.highest_rates import RateLimits
 from optinc_pdk.studies.latency import Latency
 from optinc_pdk.studies.link_energy import LinkEnergy
 from optinc_pdk.studies.oscillators import oscillator_light
+from optinc_pdk.studies.system_budget import SystemEffect
 
 if TYPE_CHECKING:
     from optinc_pdk.layout import ChipLayout
@@ -274,6 +275,7 @@ def speed_numbers(
     without: Mapping[str, float | None] | None,
     energy: LinkEnergy | None,
     latency: Latency | None,
+    effects: Sequence[SystemEffect] | None,
     words: int,
 ) -> dict[str, Any]:
     """Return the ``speed`` section of `report.json`.
@@ -283,9 +285,10 @@ def speed_numbers(
         without: Highest rate without each limit, by its name; None if they were not searched.
         energy: Energy at this rate; None if no rate is acceptable.
         latency: Latency at this rate; None if no rate is acceptable.
+        effects: What the chip tolerates at this rate; None if no rate is acceptable.
         words: Number of words that the estimate rests on.
     """
-    numbers = {
+    numbers: dict[str, Any] = {
         "word_error_rate": limits.word_error_rate,
         "words": words,
         "symbol_rate_bd": limits.symbol_rate_bd,
@@ -294,8 +297,9 @@ def speed_numbers(
         "main_limit": limits.main_limit,
         "without": None if without is None else dict(without),
     }
-    if energy is None or latency is None:
+    if energy is None or latency is None or effects is None:
         return numbers
+    numbers["system"] = [asdict(effect) | {"ratio": effect.ratio} for effect in effects]
     keys = ("power_w", "missing", "word_j", "bit_j")
     numbers |= {key: value for key, value in energy.to_json().items() if key in keys}
     return numbers | {"delays_s": dict(latency.parts_s), "delays_missing": list(latency.missing)}

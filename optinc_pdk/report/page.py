@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+from optinc_pdk.io.formatting import format_si
 from optinc_pdk.io.writing import write_atomic
 from optinc_pdk.options import ACTIVATION_NAMES
 from optinc_pdk.report.eye_diagrams import RateEyes, eye_rows, eyes_text
@@ -23,6 +25,7 @@ from optinc_pdk.report.schema import (
     OnnNumbers,
     Report,
     SpectrumNumbers,
+    SystemEffectNumbers,
 )
 from optinc_pdk.report.sign_off_results import page_rows
 from optinc_pdk.report.spectra import spectrum_png, spectrum_rows
@@ -90,6 +93,7 @@ def render_page(report: Report, **content: Unpack[PageContent]) -> str:
         legend=[(text, COLORS[name]) for name, text in _LEGEND.items()],
         words=_words(report.function),
         limited_by=None if report.speed is None else limit_text(report.speed),
+        effects=[] if report.speed is None else [_effect(each) for each in report.speed.system or ()],
         losses="" if light is None else ", ".join(f"{loss:.1f}" for loss in light.hop_loss_db),
         application=application and application_parts(application, report.name),
         rules=[] if results is None else page_rows(results.rules),
@@ -99,6 +103,24 @@ def render_page(report: Report, **content: Unpack[PageContent]) -> str:
         facts={"averaging": _averaging, "network": _network, "matrix": _matrix}[report.kind](report),
         **{name: png and base64_text(png) for name, png in pictures.items()},
     )
+
+
+LONGEST = 1000.0
+"""Ratio of tolerated and stated size whose bar is full."""
+
+
+def _effect(effect: SystemEffectNumbers) -> tuple[str, str, str, str, float | None]:
+    """Name, stated and tolerated size, their ratio, and the length of its bar in per cent, of an imperfection."""
+
+    def text(size: float) -> str:
+        return f"{size:.2g} of the field" if not effect.unit else format_si(size, effect.unit)
+
+    stated = "not stated" if effect.size is None else text(effect.size)
+    tolerated = "any" if effect.tolerated is None else text(effect.tolerated)
+    if effect.ratio is None:
+        return effect.name, stated, tolerated, "–", None
+    width = 100.0 * min(max(math.log(max(effect.ratio, 1.0)) / math.log(LONGEST), 0.0), 1.0)
+    return effect.name, stated, tolerated, f"{effect.ratio:.3g}", round(width, 1)
 
 
 def write_report(

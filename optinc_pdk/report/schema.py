@@ -185,6 +185,19 @@ class RateCountNumbers(StrictModel):
     wrong: Annotated[int, Field(ge=0)]
 
 
+class SystemEffectNumbers(StrictModel):
+    """An imperfection of the system; see :class:`optinc_pdk.studies.system_budget.SystemEffect`.
+
+    ``ratio`` is the tolerated over the stated size.
+    """
+
+    name: str
+    size: Positive | None
+    tolerated: NotNegative | None
+    unit: str
+    ratio: NotNegative | None
+
+
 class SpeedNumbers(StrictModel):
     """Highest symbol rate of the extracted chip, estimated, and energy at this rate.
 
@@ -202,6 +215,7 @@ class SpeedNumbers(StrictModel):
         delays_missing: Parts whose cards state no delay.
         power_w: Electrical power in W by part, of those whose cards state it.
         missing: Parts whose cards state no power.
+        system: Imperfections of the system, with what the chip tolerates of each alone at this rate.
         word_j: Energy in J for the average of one word of every server.
         bit_j: Energy in J for each bit of a word of one server.
     """
@@ -215,6 +229,7 @@ class SpeedNumbers(StrictModel):
     without: dict[str, Positive | None] | None = None
     delays_s: dict[str, NotNegative] | None = None
     delays_missing: list[str] | None = None
+    system: list[SystemEffectNumbers] | None = None
     power_w: dict[str, NotNegative] | None = None
     missing: list[str] | None = None
     word_j: NotNegative | None = None

@@ -15,6 +15,8 @@ from optinc_pdk.arrays import Floats
 TINY = float(np.finfo(np.float64).tiny)
 GAUSSIAN = 1e6
 """Degrees of freedom from which the squares together count as a Gaussian."""
+LEAST = 1e-9
+"""Least variance of the Gaussian, relative to that of the squares."""
 NEAR = 1e-3
 """Distance from the mean, in standard deviations, below which the saddle point is too close to 0."""
 
@@ -35,7 +37,8 @@ def probability_beyond(limit: Floats, variance: Floats, second: Floats, third: F
     curved = (np.abs(third) > 0.0) & (8.0 * second**3 <= GAUSSIAN * third**2)
     scale = np.divide(third, 4.0 * second, out=np.zeros_like(second), where=curved)
     freedom = np.divide(8.0 * second**3, third**2, out=np.zeros_like(second), where=curved)
-    spread = np.maximum(variance + np.where(curved, 0.0, second), TINY)
+    # a Gaussian far narrower than the squares keeps the saddle point within the range of numbers
+    spread = np.maximum(variance + np.where(curved, 0.0, second), np.maximum(LEAST * second, TINY))
     finite = np.isfinite(limit)
     # K(t) = spread t² / 2 - freedom (scale t + ln(1 - 2 scale t) / 2); u = 1 - 2 scale t where K'(t) is the limit
     shifted = np.where(finite, limit, 0.0) + scale * freedom

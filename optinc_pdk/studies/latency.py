@@ -9,13 +9,13 @@ import numpy as np
 
 from optinc_pdk.arrays import Floats
 from optinc_pdk.cards import Process
-from optinc_pdk.circuit import Bias, Board, Circuit, detector_groups, label_tuple
-from optinc_pdk.drive import SharedGround
+from optinc_pdk.circuit import Bias, Board, detector_groups, label_tuple
+from optinc_pdk.signoff.extracted_chip import ExtractedChip
 from optinc_pdk.simulate import Scattering, scattering
 from optinc_pdk.simulate.transmission.noise import LIGHT_SPEED_M_S, fibre_delay_s
 
-APART_NM = 0.01
-"""Difference of the wavelengths between which phases change by delays; it is unique up to 800 ps."""
+APART_NM = 0.002
+"""Difference of the wavelengths between which phases change by delays; it is unique up to 4 ns."""
 FAINT = 0.01
 """Share of the largest field in a layer below which light does not count."""
 
@@ -39,29 +39,24 @@ class Latency:
         return sum(self.parts_s.values())
 
 
-def link_latency(
-    s: Scattering,
-    circuit: Circuit,
-    board: Board,
-    bias: Bias,
-    process: Process,
-    symbol_rate_bd: float,
-    ground: SharedGround | None = None,
-) -> Latency:
+def near_scattering(chip: ExtractedChip, bias: Bias, process: Process) -> Scattering:
+    """Return the S-parameters of a chip at a wavelength that is longer than the carrier's by ``APART_NM``."""
+    wavelength_nm = float(process.guide.wavelength_nm) + APART_NM
+    return scattering(chip.circuit, bias, wavelength_nm, process, ground=chip.ground)
+
+
+def link_latency(s: Scattering, longer: Scattering, board: Board, process: Process, symbol_rate_bd: float) -> Latency:
     """Add up the time from the servers' modulators to their decisions.
 
-    Fibres on the board are short and count nothing. The process must have noise, which states the servers' fibres.
+    Fibres on the board are short and count nothing.
 
     Args:
-        s: S-parameters of the chip at the carrier's wavelength.
-        circuit: Circuit as extracted, with the lengths of its guides.
+        s: S-parameters of the extracted chip, whose guides have lengths, at a wavelength.
+        longer: The same at a wavelength that is longer by ``APART_NM``.
         board: Board of the chip.
-        bias: Codes of the heaters.
         process: Process of the cards.
         symbol_rate_bd: Symbols per second.
-        ground: Ground network of the heaters; ideal grounds if None.
     """
-    longer = scattering(circuit, bias, s.wavelengths_nm + APART_NM, process, ground=ground)
     parts = {
         "symbols": board.layers / symbol_rate_bd,
         "guides": float(layer_delays_s(s, longer, board).sum()),

@@ -169,8 +169,7 @@ def confirmed_limits(
         return limits
     sent = min(-(-least // (len(board.outputs) * inputs.assignments)), len(inputs.ideal))
     rows = np.random.default_rng(COUNT_SEED).permutation(len(inputs.ideal))[:sent]
-    keys = ("symbols", "steps", "ideal", "levels", "worst")
-    chosen = replace(inputs, **{key: getattr(inputs, key)[rows] for key in keys})
+    chosen = inputs.rows(rows)
     words = wrong = number = 0
     while words < least:
         outcome = read_words(s, chosen, board, bias, limits.noise, COUNT_SEED + number * MOST_ASSIGNMENTS)

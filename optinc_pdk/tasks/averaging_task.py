@@ -259,7 +259,7 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
         """Count wrong words, and estimate the highest rate, what limits it, and its energy."""
         from optinc_pdk.report.noise_curve import curve_csv, curve_lines, curve_png
         from optinc_pdk.signoff.function import function_inputs
-        from optinc_pdk.studies.latency import link_latency
+        from optinc_pdk.studies.latency import link_latency, near_scattering
         from optinc_pdk.studies.link_energy import link_energy
         from optinc_pdk.studies.noise_curves import word_error_curve
         from optinc_pdk.studies.oscillators import oscillator_rates
@@ -284,7 +284,7 @@ class AveragingTask(NetworkTask[tuple[LayerFactor, ...], AveragingResult]):
         limits, energy, latency = curve.limits, None, None
         if limits.symbol_rate_bd is not None:
             energy = link_energy(board, bias, task, process, limits.noise)
-            latency = link_latency(s, chip.circuit, board, bias, process, limits.symbol_rate_bd, chip.ground)
+            latency = link_latency(s, near_scattering(chip, bias, process), board, process, limits.symbol_rate_bd)
         numbers = {
             **curve.to_json(),
             "energy": None if energy is None else energy.to_json(),
@@ -412,19 +412,22 @@ def _speed(
     from optinc_pdk.studies.error_estimate import error_margins
     from optinc_pdk.studies.eyes import eye_diagrams
     from optinc_pdk.studies.highest_rates import find_rate_limits, rates_without_limits
-    from optinc_pdk.studies.latency import link_latency
+    from optinc_pdk.studies.latency import link_latency, near_scattering
     from optinc_pdk.studies.link_energy import link_energy
     from optinc_pdk.studies.noise_curves import confirmed_limits
+    from optinc_pdk.studies.system_budget import system_budget
 
     inputs, board, bias = function_inputs(task), chip.board, chip.bias
     margins = error_margins(s, inputs, board, bias)
     limits = confirmed_limits(find_rate_limits(margins, card), s, inputs, board, bias, COUNTED_WORDS)
     named = limits.main_limit is not None or limits.symbol_rate_bd in (None, limits.highest_bd)
     without = None if named else rates_without_limits(margins, card, limits)
-    energy = latency = eyes = None
+    energy = latency = eyes = effects = None
     if limits.symbol_rate_bd is not None:
         energy = link_energy(board, bias, task, card, limits.noise)
-        latency = link_latency(s, chip.circuit, board, bias, card, limits.symbol_rate_bd, chip.ground)
+        longer = near_scattering(chip, bias, card)
+        latency = link_latency(s, longer, board, card, limits.symbol_rate_bd)
+        effects = system_budget(s, longer, inputs, board, bias, card, margins, limits.noise)
     if limits.symbol_rate_bd is not None and not missing_bandwidths(card):
         eyes = RateEyes(eye_diagrams(s, inputs, board, bias, limits.noise, 0), limits.noise)
-    return speed_numbers(limits, without, energy, latency, len(margins.wrong)), eyes
+    return speed_numbers(limits, without, energy, latency, effects, len(margins.wrong)), eyes

@@ -8,7 +8,6 @@ from comparator_toy import BOARD
 
 from optinc_pdk.cards import load_process
 from optinc_pdk.simulate import Scattering
-from optinc_pdk.studies import latency
 from optinc_pdk.studies.latency import APART_NM, LIGHT_SPEED_M_S, layer_delays_s, link_latency
 
 
@@ -39,10 +38,9 @@ def test_the_longest_delay_of_each_layer_counts() -> None:
     assert 1e12 * layer_delays_s(near, longer, BOARD) == pytest.approx([40.0, 250.0], rel=1e-4)
 
 
-def test_every_part_counts_and_parts_without_a_number_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(latency, "scattering", lambda *_, **__: light(BOARD, [80.0, 250.0], 1550.0 + APART_NM))
+def test_every_part_counts_and_parts_without_a_number_are_named() -> None:
     process = load_process()
-    arguments = light(BOARD, [80.0, 250.0], 1550.0), None, BOARD, None
+    arguments = *(light(BOARD, [80.0, 250.0], 1550.0 + far) for far in (0.0, APART_NM)), BOARD
     found = link_latency(*arguments, process, 1e9)
     fibres, activation = process.noise.fibres, process.activation
     assert found.parts_s == pytest.approx(

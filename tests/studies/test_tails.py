@@ -28,8 +28,8 @@ def test_equal_squares_alone_have_the_tail_of_chi_square(freedom: int, sign: flo
     limits = np.array([0.3, 0.6]) if sign < 0.0 else np.array([1.0, 3.0, 6.0, 20.0])
     limits = limits * np.sqrt(2.0 * freedom)
     exact = chi2.sf(freedom + limits, freedom) if sign > 0.0 else chi2.cdf(freedom - limits, freedom)
-    small, second, third = (np.full_like(limits, each) for each in (1e-9, 2.0 * freedom, sign * 8.0 * freedom))
-    found = probability_beyond(limits, small, second, third)
+    none, second, third = (np.full_like(limits, each) for each in (0.0, 2.0 * freedom, sign * 8.0 * freedom))
+    found = probability_beyond(limits, none, second, third)
     assert found == pytest.approx(exact, rel=0.05, abs=1e-9)
 
 

@@ -74,6 +74,11 @@ class FunctionInputs:
     worst: Bools
     coverage: Coverage
 
+    def rows(self, chosen: Ints) -> FunctionInputs:
+        """Return the chosen inputs only."""
+        keys = ("symbols", "steps", "ideal", "levels", "worst")
+        return replace(self, **{key: getattr(self, key)[chosen] for key in keys})
+
     @property
     def assignments(self) -> int:
         """Number of assignments of symbols to servers that are tried for each input.
