@@ -20,7 +20,7 @@ from optinc_pdk.assemble import draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.cards.quantity import Quantity
-from optinc_pdk.circuit import Circuit
+from optinc_pdk.circuit import Board, Circuit
 from optinc_pdk.drive import SharedGround
 from optinc_pdk.io.formatting import format_si
 from optinc_pdk.layout import lay_out
@@ -82,12 +82,14 @@ def drawn(name: str, rng: np.random.Generator) -> Drawn:
 
 
 @cache
-def chip(bits: int, name: str) -> tuple[AveragingNetwork, Circuit, SharedGround]:
-    """Network, circuit and ground of an extracted chip, which do not depend on what is drawn."""
+def chip(bits: int, name: str) -> tuple[AveragingNetwork, Board, Circuit, SharedGround]:
+    """Network, board, circuit and ground of an extracted chip, which do not depend on what is drawn."""
     process = load_process(name)
     linked = linked_network(comparator_network(Averaging(bits, 4, bits // 2)), process.link.kind == "neurons")
-    laid = lay_out(draft_circuit(linked, process, "chip"), process)[1]
-    return linked, *extracted_circuit(laid, process)
+    drafted, laid = lay_out(draft_circuit(linked, process, "chip"), process)
+    if drafted.board is None:
+        raise ValueError("an assembled circuit has a board")
+    return linked, drafted.board, *extracted_circuit(laid, process)
 
 
 def warmed(process: Process, kelvin: float) -> Process:
@@ -100,10 +102,8 @@ def warmed(process: Process, kelvin: float) -> Process:
 def row(bits: int, name: str, rng: np.random.Generator) -> tuple[str, float | None]:
     """Row of the table, and the ratio of estimate and count, if there are enough errors."""
     card = drawn(name, rng)
-    linked, circuit, ground = chip(bits, name)
-    process, board = card.process, circuit.board
-    if board is None:
-        raise ValueError("an extracted chip has a board")
+    linked, board, circuit, ground = chip(bits, name)
+    process = card.process
     factors = factorise(linked, swing=process.activation.analogue_swing)
     bias = program(circuit, board, linked, process, ground=ground, factors=factors).bias
     wavelength = float(process.guide.wavelength_nm)

@@ -12,11 +12,14 @@ from scipy.special import ndtr
 
 from optinc_pdk.arrays import Floats
 
-TINY = float(np.finfo(np.float64).tiny)
+NOTHING = 1e-60
+"""Variance below which there is no noise."""
 GAUSSIAN = 1e6
 """Degrees of freedom from which the squares together count as a Gaussian."""
 LEAST = 1e-9
-"""Least variance of the Gaussian, relative to that of the squares."""
+"""Least variance of the Gaussian, and least third cumulant, in units of the standard deviation of the sum."""
+FAR = 1e5
+"""Distance from the mean, in standard deviations, which nothing reaches."""
 NEAR = 1e-3
 """Distance from the mean, in standard deviations, below which the saddle point is too close to 0."""
 
@@ -34,14 +37,17 @@ def probability_beyond(limit: Floats, variance: Floats, second: Floats, third: F
         second: (...) second cumulants of the sum of squares: its variances.
         third: (...) third cumulants.
     """
-    curved = (np.abs(third) > 0.0) & (8.0 * second**3 <= GAUSSIAN * third**2)
+    finite = np.isfinite(limit)
+    # in units of the standard deviation, no number leaves the range of floats
+    unit = np.sqrt(np.maximum(variance + second, NOTHING))
+    limit = np.clip(np.where(finite, limit, 0.0) / unit, -FAR, FAR)
+    variance, second, third = variance / unit**2, second / unit**2, third / unit**3
+    curved = (np.abs(third) > LEAST) & (8.0 * second**3 <= GAUSSIAN * third**2)
     scale = np.divide(third, 4.0 * second, out=np.zeros_like(second), where=curved)
     freedom = np.divide(8.0 * second**3, third**2, out=np.zeros_like(second), where=curved)
-    # a Gaussian far narrower than the squares keeps the saddle point within the range of numbers
-    spread = np.maximum(variance + np.where(curved, 0.0, second), np.maximum(LEAST * second, TINY))
-    finite = np.isfinite(limit)
+    spread = np.maximum(variance + np.where(curved, 0.0, second), LEAST)
     # K(t) = spread t² / 2 - freedom (scale t + ln(1 - 2 scale t) / 2); u = 1 - 2 scale t where K'(t) is the limit
-    shifted = np.where(finite, limit, 0.0) + scale * freedom
+    shifted = limit + scale * freedom
     linear, rest = spread - 2.0 * scale * shifted, 2.0 * freedom * scale**2
     root = np.sqrt(linear**2 + 4.0 * spread * rest)
     positive = np.divide(2.0 * rest, root - linear, out=np.ones_like(root), where=(linear < 0.0) & curved)
@@ -51,7 +57,7 @@ def probability_beyond(limit: Floats, variance: Floats, second: Floats, third: F
     t = np.where(direct != 0.0, direct, (shifted - np.divide(scale * freedom, u)) / spread)
     cumulant = 0.5 * spread * t**2 - freedom * (scale * t + 0.5 * np.log(u))
     bend = spread + np.divide(rest, u**2)
-    away = np.sign(t) * np.sqrt(np.maximum(2.0 * (t * np.where(finite, limit, 0.0) - cumulant), 0.0))
+    away = np.sign(t) * np.sqrt(np.maximum(2.0 * (t * limit - cumulant), 0.0))
     slope = t * np.sqrt(bend)
     far = np.abs(away) > NEAR
     correction = np.divide(1.0, slope, out=np.zeros_like(t), where=far) - np.divide(

@@ -5,6 +5,7 @@ from studies import read_data
 
 from optinc_collective.interconnect import load_system, optinc_star, simulate, system_names, with_rate
 from optinc_collective.interconnect._systems import FatTree, InNetwork, Sharp, WdmRing
+from optinc_pdk.cards import load_process
 from optinc_pdk.cards.loader import components_folder
 from optinc_pdk.errors import InputError
 
@@ -125,3 +126,12 @@ def test_systems_that_are_compared_have_the_same_ends_links_and_energies():
     assert (tree.switch_s, tree.cable_m, tree.radix) == (switch.switch_s, switch.cable_m, switch.down_ports)
     assert tree.energy == switch.energy == load_system("fat_tree").energy == load_system("server_switch").energy
     assert {key: tree.energy.model_dump()[key] for key in ring.energy.model_dump()} == ring.energy.model_dump()
+
+
+@pytest.mark.parametrize("name", [name for name in system_names() if "_soi220" in name])
+def test_a_star_of_chips_has_the_fibres_of_its_process(name: str) -> None:
+    """The phases of light and its time of flight are those of the same fibres."""
+    system, process = load_system(name), load_process(name.partition("bit_")[2])
+    fibres = process.noise.fibres
+    assert float(system.fibre_m) == float(fibres.length_m)
+    assert float(system.fibre_index) == float(fibres.index)

@@ -44,3 +44,9 @@ def test_the_tail_is_continuous_at_the_mean_and_falls() -> None:
     found = probability_beyond(limits, *(np.full_like(limits, each) for each in (1.0, 0.5, 0.6)))
     assert np.all(np.diff(found) <= 0.0)
     assert np.max(np.abs(np.diff(found))) < 1.2 * norm.pdf(0.0) * (limits[1] - limits[0])
+
+
+def test_sums_that_are_tiny_or_nothing_reach_no_limit() -> None:
+    second = np.array([0.0, 1e-300, 1e-200, 1e-30])
+    found = probability_beyond(np.full(4, 0.1), np.zeros(4), second, np.sqrt(8.0) * second**1.5)
+    assert np.all(found == 0.0)

@@ -81,7 +81,7 @@ def test_noise_scales_with_the_amounts_of_laser_and_detector(work, every, proces
     assert scaled_noise(noise, every) == noise
     found = scaled_noise(noise, every.scaled("laser", 0.5).scaled("detector", 2.0))
     assert found.intensity == pytest.approx(0.5 * noise.intensity)
-    assert found.phase(fibre=True) == pytest.approx(0.5 * noise.phase(fibre=True))
+    assert found.phase("server") == pytest.approx(0.5 * noise.phase("server"))
     assert found.receiver_a_per_sqrt_hz == pytest.approx(2.0 * noise.receiver_a_per_sqrt_hz) and found.shot
     laser = scaled_noise(noise, every.only("laser"))
     assert laser.intensity == noise.intensity and laser.variance(np.ones(1))[0] == 0.0
