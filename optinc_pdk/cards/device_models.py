@@ -110,7 +110,7 @@ OPTIONAL: Mapping[str, Mapping[str, Range]] = {
         "extinction_db": Range(0.0, MAX_DB, open_low=True),
         "swing": Range(0.0, 1.0, open_low=True),
     },
-    "photodiode": {"bandwidth_hz": BANDWIDTH},
+    "photodiode": {"bandwidth_hz": BANDWIDTH, "power_max_w": POSITIVE},
 }
 """Range of every parameter that a model may have."""
 

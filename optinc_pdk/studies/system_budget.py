@@ -120,7 +120,25 @@ def system_budget(
         for name, size, unit, change in scaled
         if size > 0.0
     ]
+    most_w = process.device("photodiode").model.parameters.get("power_max_w")
+    if most_w is not None:
+        power_w = noise.laser_w * _largest_power(margins, noise)
+        found.append(SystemEffect("power at a photodiode, at most", power_w, float(most_w), "W"))
     return (*found, *_static_effects(s, longer, inputs, board, bias, process))
+
+
+def _largest_power(margins: ErrorMargins, noise: Noise) -> float:
+    """Largest power at any photodiode for any word, relative to that of a field of amplitude 1."""
+    network, light = margins.network, margins.light
+    layers = [layer.detection for layer in network.layers]
+    largest = max((float(each.power(each.fields(light)).max()) for each in layers), default=0.0)
+    fields = network.receivers.fields(light)
+    if network.receivers.phase is None:
+        return max(largest, float(network.receivers.power(fields).max()))
+    # of a coherent receiver, one of two photodiodes gets half of (oscillator + signal)² where both are in phase
+    signal = math.sqrt(float(network.receivers.power(fields).max()))
+    oscillator = math.sqrt((noise.oscillator_w or 0.0) / noise.laser_w)
+    return max(largest, 0.5 * (oscillator + signal) ** 2)
 
 
 def _static_effects(
