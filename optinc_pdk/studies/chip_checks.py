@@ -40,7 +40,7 @@ from optinc_pdk.studies.calibration._matrix_tuning import MatrixSetting, retune_
 from optinc_pdk.studies.calibration._procedure import ChipSetting, calibrate, calibrate_network, retune_network
 from optinc_pdk.studies.calibration._virtual_bench import VirtualBench, VirtualMatrixBench
 from optinc_pdk.studies.error_estimate import error_margins, estimate_errors
-from optinc_pdk.studies.highest_rates import best_noise
+from optinc_pdk.studies.highest_rates import ERROR_RATE, best_noise, highest_rate
 from optinc_pdk.studies.noisy_outputs import (
     SIGNAL_TO_NOISE,
     NoisyMatrix,
@@ -153,8 +153,10 @@ class ChipCheck(Protocol):
     def calibration_fault(self, fault: Exception) -> str:
         """Return why a sample whose calibration failed with an error is unusable."""
 
-    def compared(self, s: Scattering, setting: Any, noise: Noise | None = None, seed: int = 0) -> Any:
-        """Compare a biased sample with the target.
+    def compared(
+        self, s: Scattering, setting: Any, noise: Noise | None = None, seed: int = 0, rated: bool = False
+    ) -> Any:
+        """Compare a biased sample with the target; if it is rated, chips of words state their highest symbol rate.
 
         Args:
             s: S-parameters of the sample at the setting.
@@ -253,14 +255,24 @@ class WordCheck:
         """Return the text of an error of the range, which says what failed; name the calibration in others."""
         return str(fault) if isinstance(fault, RangeError) else f"calibration failed: {fault}"
 
-    def compared(self, s: Scattering, setting: ChipSetting, noise: Noise | None = None, seed: int = 0) -> WordOutcome:
-        """Send every input through a sample whose coherent receivers are locked, and score the words."""
+    def compared(
+        self, s: Scattering, setting: ChipSetting, noise: Noise | None = None, seed: int = 0, rated: bool = False
+    ) -> WordOutcome:
+        """Send every input through a sample whose coherent receivers are locked, and score the words.
+
+        If it is rated, the highest symbol rate is searched, with the noise of the cards and the laser power of
+        ``noise``.
+        """
         board, bias = self.chip.board, self._locked(s, setting.bias)
         outcome = read_words(s, self.inputs, board, bias, noise, seed)
         if noise is None:
             return outcome
-        estimate = estimate_errors(error_margins(s, self.inputs, board, bias), noise)
-        return replace(outcome, estimated_word_error_rate=min(estimate.rate, 1.0))
+        margins = error_margins(s, self.inputs, board, bias)
+        estimate = min(estimate_errors(margins, noise).rate, 1.0)
+        if not rated:
+            return replace(outcome, estimated_word_error_rate=estimate)
+        rate = highest_rate(margins, self.chip.process, ERROR_RATE, noise.laser_w) or 0.0
+        return replace(outcome, estimated_word_error_rate=estimate, symbol_rate_bd=rate)
 
     def unusable(self, fault: str, noise: Noise | None = None) -> WordOutcome:
         """Return the outcome of a chip of which all servers read zeros."""
@@ -330,7 +342,9 @@ class _QuantityCheck(ABC):
         """Return the text of an error, after the name of what failed."""
         return f"calibration failed: {fault}"
 
-    def compared(self, s: Scattering, setting: Any, noise: Noise | None = None, seed: int = 0) -> CheckOutcome:
+    def compared(
+        self, s: Scattering, setting: Any, noise: Noise | None = None, seed: int = 0, rated: bool = False
+    ) -> CheckOutcome:
         """Measure the quantities of a biased sample."""
         return CheckOutcome(*self.measured(s, setting, noise, seed))
 

@@ -92,11 +92,14 @@ class WordOutcome(WordScore):
         fault: Why the chip is unusable; empty if it is usable. The servers of an unusable chip read zeros only.
         estimated_word_error_rate: Estimate for the noise with which words were read, which reaches far below what can
             be counted; see :mod:`optinc_pdk.studies.error_estimate`. None if there was no noise.
+        symbol_rate_bd: Highest symbol rate at which an estimate is accepted, 0 if there is none; None if none was
+            searched.
     """
 
     saturated: int
     fault: str = ""
     estimated_word_error_rate: float | None = None
+    symbol_rate_bd: float | None = None
 
     @property
     def form(self) -> tuple[int, int]:
@@ -106,8 +109,9 @@ class WordOutcome(WordScore):
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as JSON-compatible data."""
         plain = ("inputs", "exact", "words", "wrong", "margin", "saturated", "fault", "estimated_word_error_rate")
+        rated = {} if self.symbol_rate_bd is None else {"symbol_rate_bd": self.symbol_rate_bd}
         errors = {str(error): count for error, count in self.errors.items()}
-        return {key: getattr(self, key) for key in plain} | {"errors": errors}
+        return {key: getattr(self, key) for key in plain} | rated | {"errors": errors}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> WordOutcome:
@@ -126,6 +130,9 @@ class WordOutcome(WordScore):
         rate = outcome.estimated_word_error_rate
         if rate is not None and (type(rate) not in (int, float) or not 0.0 <= rate <= 1.0):
             raise ValueError("the estimated word-error rate is not a probability")
+        highest = outcome.symbol_rate_bd
+        if highest is not None and (type(highest) not in (int, float) or not 0.0 <= highest < math.inf):
+            raise ValueError("the symbol rate is not a number of at least 0")
         return outcome
 
 
@@ -303,11 +310,16 @@ class WordSummary:
         wrong = sum(errors.values())
         estimates = [each for outcome in outcomes if (each := outcome.estimated_word_error_rate) is not None]
         estimated = {"median": float(np.median(estimates)), "worst": max(estimates)} if estimates else None
+        rated = any(outcome.symbol_rate_bd is not None for outcome in outcomes)
+        # an unusable chip has no rate
+        rates = [outcome.symbol_rate_bd or 0.0 for outcome in outcomes]
+        highest = {"median": float(np.median(rates)), "worst": min(rates)} if rated else None
         return {
             "yield": wilson(self.passed(outcomes), len(outcomes)).to_json(),
             "accuracy": {"mean": float(np.mean(accuracy)), "worst": min(accuracy)},
             "word_error_rate": {"mean": float(np.mean(rate)), "worst": max(rate)},
             "estimated_word_error_rate": estimated,
+            "symbol_rate_bd": highest,
             "margin": {"mean": float(np.mean(margin)), "worst": min(margin)},
             "errors": [{"value": value, "count": count, "share": count / wrong} for value, count in errors.items()],
             "faults": _faults(outcomes),

@@ -147,7 +147,11 @@ class YieldStudy:
         """Return the outcomes of a sample at a stage, by name of the noise."""
         s = self._light(sample, setting, conditions)
         noises = self._noises(stage, conditions.noise)
-        return {name: self._compared(s, setting, noise, conditions.seed) for name, noise in noises.items()}
+        rated = stage in (AFTER, DRIFTED)
+        return {
+            name: self._compared(s, setting, noise, conditions.seed, rated and name == stage)
+            for name, noise in noises.items()
+        }
 
     def _noises(self, stage: str, noise: Noise | None) -> dict[str, Noise | None]:
         """Return the noise of a stage by name: that of the sample, and at the judged stage that of further rates."""
@@ -165,13 +169,20 @@ class YieldStudy:
         except RangeError as fault:
             return fault
 
-    def _compared(self, s: Scattering | ValueError, setting: BiasedSetting, noise: Noise | None, seed: int) -> Any:
+    def _compared(
+        self,
+        s: Scattering | ValueError,
+        setting: BiasedSetting,
+        noise: Noise | None,
+        seed: int,
+        rated: bool = False,
+    ) -> Any:
         if isinstance(s, RangeError):
             return self.check.unusable(str(s), noise)
         if isinstance(s, ValueError):
             raise s
         try:
-            return self.check.compared(s, setting, noise, seed)
+            return self.check.compared(s, setting, noise, seed, rated)
         except (NoLightError, UnsettledError) as fault:
             return self.check.unusable(str(fault), noise)
 

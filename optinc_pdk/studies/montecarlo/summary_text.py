@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from optinc_pdk.io.formatting import format_si
 from optinc_pdk.studies.chip_checks import AFTER, BEFORE, BETWEEN, DRIFTED
+from optinc_pdk.studies.highest_rates import ERROR_RATE
 from optinc_pdk.studies.montecarlo.study import NOISE_KINDS
 
 LEAST_RATE = 1e-300
@@ -48,6 +50,10 @@ def _word_lines(statistics: Mapping[str, Any]) -> Iterator[str]:
     if estimated is not None:
         median, worst = (rate_text(estimated[which]) for which in ("median", "worst"))
         yield f"    estimated word-error rate (not counted): median of the samples {median}, worst {worst}"
+    if (highest := statistics["symbol_rate_bd"]) is not None:
+        median, worst = (format_si(highest[which], "Bd") for which in ("median", "worst"))
+        accepted = f"an estimated word-error rate of {ERROR_RATE:g}"
+        yield f"    highest symbol rate at {accepted}: every sample {worst}, median {median}"
     if statistics["errors"]:
         listed = ", ".join(f"{row['value']:+d} ({100 * row['share']:.3g} %)" for row in statistics["errors"][:5])
         yield f"    word errors: {listed}"

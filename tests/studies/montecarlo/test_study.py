@@ -28,6 +28,7 @@ from optinc_pdk.studies.montecarlo.study import (
     sample_seed,
     scaled_noise,
 )
+from optinc_pdk.studies.outcomes import WordOutcome
 from optinc_pdk.studies.variation.sampled_response import sample_scattering
 from optinc_pdk.studies.variation.sampling import nominal_sample
 
@@ -124,6 +125,12 @@ def test_coherent_receivers_read_every_word_of_a_calibrated_sample(locked) -> No
     found = evaluate(work, SampleJob("all", "", 1))
     assert found["before"]["exact"] < 256 == found["after"]["exact"]
     assert found["after"]["estimated_word_error_rate"] < 1e-9
+    # only calibrated chips state their highest rate; at 3 GBd this one is right
+    assert "symbol_rate_bd" not in found["before"] and found["after"]["symbol_rate_bd"] > 2.9e9
+    assert WordOutcome.from_json(found["after"]).to_json() == found["after"]
+    for wrong in (-1.0, float("inf"), "1e9"):
+        with pytest.raises(ValueError, match="symbol rate"):
+            WordOutcome.from_json(found["after"] | {"symbol_rate_bd": wrong})
     # a tolerance search reads words with the lock as well
     assert evaluate(
         replace(locked, imperfections=locked.imperfections.only("phase")), SampleJob("tolerance", "phase", 0)
