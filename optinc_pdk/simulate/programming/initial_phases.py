@@ -7,7 +7,7 @@ import numpy as np
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.assemble import WeightBlock, rectangular_slots
 from optinc_pdk.circuit import Board, label_tuple
-from optinc_pdk.factor import BlockFactor, SvdFactor
+from optinc_pdk.factor import BlockFactor, RowFactor, SvdFactor, chain_output
 from optinc_pdk.simulate.programming._light_paths import (
     LightPath,
     MeshRecord,
@@ -38,7 +38,7 @@ def input_paths(walk: PathTracer, board: Board, target: LayerTarget, phases: Flo
     """
     if target.index > 0:
         sources = [label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == target.index - 1]
-        return [[walk.source(sources[column][block.place[0]]) for column in block.columns] for block in target.blocks]
+        return [[walk.source(sources[column][copy]) for column, copy in block.sources] for block in target.blocks]
     averages = [_average(walk, board, target, column, phases) for column in range(target.mesh_weight.shape[1])]
     copies = [walk.branches(path) for path in averages]
     return [_copies(walk, block, copies) for block in target.blocks]
@@ -145,7 +145,10 @@ def set_initial_phases(
     if not isinstance(factor, BlockFactor):
         parts = (factor,) if isinstance(factor, SvdFactor) else factor.parts
         for block, part, paths in zip(target.blocks, parts, paths_in, strict=True):
-            recorded |= _svd(walker, block, part, paths, phases)
+            if isinstance(part, RowFactor):
+                recorded |= _row(walker, block, part, paths, phases)
+            else:
+                recorded |= _svd(walker, block, part, paths, phases)
         return recorded
     attenuation = _attenuations(target, factor, shares)
     for block, paths, mesh, diagonal in zip(target.blocks, paths_in, factor.unitary, attenuation, strict=True):
@@ -172,6 +175,22 @@ def _svd(
     for row in range(factor.s.size, factor.u.modes):
         modes.ends[row], modes.error[row] = None, 0.0
     modes.mesh(f"{name}_u", factor.u)
+    return modes.recorded
+
+
+def _row(
+    walker: PathTracer,
+    block: WeightBlock,
+    factor: RowFactor,
+    paths_in: list[LightPath],
+    phases: Floats,
+) -> dict[str, MeshRecord]:
+    modes = ModeTracker(walker, dict(enumerate(paths_in)), dict.fromkeys(range(len(paths_in)), 0.0), phases)
+    modes.mesh(f"{block.name}_v", factor.chain, dummies=False)
+    output = chain_output(factor.chain.modes)
+    modes.ends = {output: modes.ends[output]}
+    transmission = np.full(output + 1, FIRST_TRANSMISSION * factor.attenuation)
+    modes.attenuate(f"{block.name}_att", transmission)
     return modes.recorded
 
 
