@@ -30,9 +30,7 @@ class BlockBuilder:
         self.ends = dict(ends)
         self.column = 0
 
-    def mesh(
-        self, name: str, modes: int, slots: Sequence[MeshSlot] | None = None, output: int | None = None
-    ) -> None:
+    def mesh(self, name: str, modes: int, slots: Sequence[MeshSlot] | None = None, output: int | None = None) -> None:
         """Append a mesh, by default a rectangular one, on modes 0 to ``modes`` - 1; names begin with ``name``.
 
         A mode without an open port carries no light; its input is a terminator. If light leaves at one ``output`` only,

@@ -13,7 +13,14 @@ from optinc_pdk.factor._matrix_structure import (
     factor_by_parts,
     find_structure,
 )
-from optinc_pdk.factor._row_factors import RowFactor, chain_depth, chain_output, chain_positions, row_factor
+from optinc_pdk.factor._row_factors import (
+    RowFactor,
+    RowsFactor,
+    chain_depth,
+    chain_output,
+    chain_positions,
+    row_factor,
+)
 from optinc_pdk.factor._svd import (
     BlockDiagonalFactor,
     SvdFactor,
@@ -51,6 +58,7 @@ __all__ = [
     "MziCount",
     "PartFactor",
     "RowFactor",
+    "RowsFactor",
     "StructuredFactor",
     "SvdFactor",
     "TreeCount",

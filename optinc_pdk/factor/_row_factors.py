@@ -64,6 +64,33 @@ class RowFactor:
         return np.asarray(self.attenuation * self.chain.matrix()[output : output + 1])
 
 
+@dataclass(frozen=True, eq=False)
+class RowsFactor:
+    """Factors of an (out, in) matrix row by row.
+
+    Attributes:
+        rows: Factors of the rows.
+        columns: For each row, the columns that enter its chain; the entries of all others are 0.
+        inputs: Number of columns of the matrix.
+    """
+
+    rows: tuple[RowFactor, ...]
+    columns: tuple[tuple[int, ...], ...]
+    inputs: int
+
+    @property
+    def mzis(self) -> int:
+        """Number of MZIs of all rows, attenuators included."""
+        return sum(row.mzis for row in self.rows)
+
+    def matrix(self) -> Complexes:
+        """Return the (out, in) complex matrix that chains and attenuators realise."""
+        total = np.zeros((len(self.rows), self.inputs), dtype=np.complex128)
+        for values, row, columns in zip(total, self.rows, self.columns, strict=True):
+            values[list(columns)] = row.matrix()[0]
+        return total
+
+
 def row_factor(w: ArrayLike) -> RowFactor:
     """Factor a row w (n,), real or complex, of a norm up to 1; a row of zeros gets a chain for equal entries.
 

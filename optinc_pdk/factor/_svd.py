@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from optinc_pdk.arrays import Complexes, Floats
 from optinc_pdk.factor._decomposition import rectangular
-from optinc_pdk.factor._row_factors import RowFactor
 from optinc_pdk.factor.checks import as_matrix, as_numbers, check_passive
 from optinc_pdk.factor.counts import svd_mzis
 from optinc_pdk.factor.mesh import Mesh
@@ -238,9 +237,9 @@ def _random_unitary(size: int, rng: np.random.Generator) -> Complexes:
 
 @dataclass(frozen=True, eq=False)
 class BlockDiagonalFactor:
-    """Factors of a matrix by parts: one SVD for each part that shares no weight with others, or one chain a row."""
+    """Factors of a matrix whose rows and columns fall into parts that share no weight: one SVD for each part."""
 
-    parts: tuple[SvdFactor | RowFactor, ...]
+    parts: tuple[SvdFactor, ...]
     rows: tuple[range, ...]
     columns: tuple[tuple[int, ...], ...]
     shape: tuple[int, int]

@@ -19,7 +19,15 @@ import numpy as np
 from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import BlockDiagonalFactor, BlockFactor, SvdFactor, row_factor, svd_generic, unitary_diagonal
+from optinc_pdk.factor import (
+    BlockDiagonalFactor,
+    BlockFactor,
+    RowsFactor,
+    SvdFactor,
+    row_factor,
+    svd_generic,
+    unitary_diagonal,
+)
 from optinc_pdk.networks.layers import Layer, LayerPart, WeightsError, activate
 from optinc_pdk.networks.network import Network, NetworkT
 from optinc_pdk.networks.normalisation import DEAD_FRACTION, hidden_maxima, pre_activation_bounds
@@ -160,7 +168,7 @@ class LayerFactor:
     bias: Floats
     illuminated: Bools
     swing: Floats
-    factor: SvdFactor | BlockDiagonalFactor | BlockFactor
+    factor: SvdFactor | BlockDiagonalFactor | RowsFactor | BlockFactor
 
     @property
     def realised(self) -> Floats:
@@ -241,13 +249,13 @@ def factorise(
         # the first unit of each row defines it
         units = np.flatnonzero(norm > 0.0)[::-1]
         matrix[row[units]] = weight[units] / norm[units, np.newaxis]
-        factor: SvdFactor | BlockDiagonalFactor | BlockFactor
+        factor: SvdFactor | BlockDiagonalFactor | RowsFactor | BlockFactor
         parts = network.layer_parts(index)
         if method == "svd":
             factor = _svd_by_parts(matrix, parts, np.random.default_rng(index))
         elif method == "rows":
             rows = tuple(row_factor(matrix[part.rows[0], part.columns]) for part in parts)
-            factor = BlockDiagonalFactor(rows, *_places(parts), matrix.shape)
+            factor = RowsFactor(rows, tuple(part.columns for part in parts), layer.inputs)
         else:
             factor = unitary_diagonal(matrix, method[1])
         factors.append(LayerFactor(matrix, row, norm, above * layer.bias, illuminated, tops[index], factor))
@@ -292,11 +300,9 @@ def _svd_by_parts(
     # a part of dead units transmits nothing, but a factorisation needs a matrix other than 0
     pieces = [matrix[np.ix_(part.rows, part.columns)] for part in parts]
     factors = tuple(svd_generic(piece if piece.any() else np.ones_like(piece), rng) for piece in pieces)
-    return BlockDiagonalFactor(factors, *_places(parts), matrix.shape)
-
-
-def _places(parts: Sequence[LayerPart]) -> tuple[tuple[range, ...], tuple[tuple[int, ...], ...]]:
-    return tuple(part.rows for part in parts), tuple(part.columns for part in parts)
+    return BlockDiagonalFactor(
+        factors, tuple(part.rows for part in parts), tuple(part.columns for part in parts), matrix.shape
+    )
 
 
 def _hidden_scales(network: Network) -> list[Floats]:

@@ -200,7 +200,7 @@ def single_rows(matrix: Floats, first: bool) -> list[tuple[list[int], tuple[int,
     order = np.arange(len(used))
     if first:
         order = np.argsort(used.argmax(axis=1), kind="stable")
-        if np.any(np.concatenate([np.flatnonzero(row) for row in used[order]]) != np.arange(used.shape[1])):
+        if not np.array_equal(np.nonzero(used[order])[1], np.arange(used.shape[1])):
             used[:], order = True, np.arange(len(used))
     return [([row], tuple(np.flatnonzero(used[row]).tolist())) for row in order.tolist()]
 

@@ -44,5 +44,5 @@ def test_a_row_of_zeros_is_dark():
 
 @pytest.mark.parametrize("w", [np.zeros(0), np.ones(2), np.ones((1, 1)), [np.nan]])
 def test_what_is_no_row_is_refused(w):
-    with pytest.raises(ValueError, match="^w"):
+    with pytest.raises(ValueError, match=r"^w"):
         row_factor(w)
