@@ -142,6 +142,9 @@ def detection_losses(onn: Network, process: Process) -> tuple[DetectionLoss, ...
     for index in range(len(onn.layers) - 1):
         columns = layer_columns(layer_shapes(onn, index), onn.factor[index])
         blocks = layer_blocks(onn, index)
+        if onn.factor[index] == "rows":
+            # light next to the output of a chain passes one MZI of it
+            columns = min(1 + (len(block.columns) > 1) for block in blocks)
         signal_db = _modulated_db(blocks, process) if index else _received_db(onn, blocks, process)
         mixer_db = _loss_db(process, "mmi2x2")
         if process.activation.realisation == "offchip":

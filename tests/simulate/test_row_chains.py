@@ -8,10 +8,13 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from optinc_pdk.assemble import DiePlan, assemble, layer_blocks
+from optinc_pdk.assemble import LOCAL_STRIPS, DiePlan, assemble, layer_blocks
 from optinc_pdk.averaging import Averaging
+from optinc_pdk.budgets.chip_size import onn_size
+from optinc_pdk.budgets.factor_counts import factor_rows
+from optinc_pdk.cards import load_process
 from optinc_pdk.circuit import label_tuple
-from optinc_pdk.networks import AveragingNetwork, Layer, carry_chain, comparator_network, factorise
+from optinc_pdk.networks import AveragingNetwork, Layer, carry_chain, comparator_network, factorise, linked_network
 from optinc_pdk.signoff.function import check_function
 from optinc_pdk.simulate import analyse, program
 from optinc_pdk.simulate.programming.initial_phases import aligned_initial_phases
@@ -69,6 +72,19 @@ def test_a_source_drives_a_modulator_for_each_row_that_reads_it(process):
         driven = [len(label_tuple(neuron.to)) for neuron in board.neurons if neuron.layer == index - 1]
         columns = [column for block in layer_blocks(onn, index) for column in block.columns]
         assert driven == np.bincount(columns).tolist()
+
+
+@pytest.mark.parametrize("process", ["soi220", "soi220_flipchip"])
+def test_the_estimated_size_is_that_of_the_circuit(process):
+    card, onn = load_process(process), by_rows(comparator_network(Averaging(4, 4, 2)))
+    size, linked = onn_size("x", onn, card), linked_network(onn, card.link.kind == "neurons")
+    circuit = assemble(linked, card, "x", LOCAL_STRIPS)
+    assert size.mzis == linked.mzis
+    assert sum(row["mzis_on_chip"] for row in factor_rows(linked)) == linked.mzis
+    pads = [
+        label for label in circuit.ports if label.endswith(("_phi", "_theta")) or "_att" in label or "_lo_" in label
+    ]
+    assert size.heaters == len(pads) + sum(label.startswith("trim_") for label in circuit.ports)
 
 
 def test_factors_are_exact():
