@@ -5,9 +5,9 @@ that feed the local oscillators. So the rate of a network's chip decides, as :fu
 layout. The search rates the network with the largest tolerance per MZI, and those up to ``STARTS`` times its size that
 tolerate more field noise than every smaller one. It starts from the fastest of them and changes one choice at a time,
 as long as the estimate rises. A network all of whose hidden signals are bits has few different rows, and is also rated
-with a chain of MZIs for each row; the faster one counts, or the smaller one. Guides, which the estimate leaves out,
-cost a large chip more than a small one. So the fastest networks of every size are laid out and extracted, and the
-smallest of those within ``EQUAL`` of the highest rate is taken.
+with a chain of MZIs for each row; the faster one counts, or the smaller one if both are equally fast. Guides, which the
+estimate leaves out, cost a large chip more than a small one. So the fastest networks of every size are laid out and
+extracted, and the smallest of those within ``EQUAL`` of the highest rate is taken.
 """
 
 from __future__ import annotations
@@ -240,7 +240,9 @@ class _Search:
         if digest not in self.known:
             self.report("rating", len(self.known))
             rated = [RatedNetwork(replace(candidate, mzis=one.mzis), one, self.rate(one)) for one in choices]
-            self.known[digest] = max(rated, key=lambda one: (_planned(one), -one.candidate.mzis))
+            highest = max(map(_planned, rated))
+            equal = [one for one in rated if EQUAL * _planned(one) >= highest]
+            self.known[digest] = min(equal, key=lambda one: one.candidate.mzis)
         return self.known[digest]
 
     def rate(self, onn: AveragingNetwork, extracted: bool = False) -> float | None:
