@@ -230,7 +230,7 @@ class _Search:
         onn = candidate_network(self.task, candidate)
         found = [onn]
         if all(clips.all() for clips in clipping_units(onn)):
-            found.append(replace(onn, factor=("rows",) * len(onn.layers)))
+            found.append(replace(onn, factor=tuple("rows" for _ in onn.layers)))
         return [one for one in found if self.limit is None or one.mzis <= self.limit]
 
     def rated(self, candidate: Candidate) -> RatedNetwork:
