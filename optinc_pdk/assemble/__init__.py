@@ -10,7 +10,14 @@ from optinc_pdk.assemble._network_circuit import (
     draft_circuit,
     mesh_chip,
 )
-from optinc_pdk.assemble._weight_blocks import WeightBlock, layer_blocks, mesh_depth, mesh_slots, rectangular_slots
+from optinc_pdk.assemble._weight_blocks import (
+    WeightBlock,
+    chain_slots,
+    layer_blocks,
+    mesh_depth,
+    mesh_slots,
+    rectangular_slots,
+)
 from optinc_pdk.assemble.die_plan import CARRIER_TREE, LOCAL_STRIPS, CircuitPlan, DiePlan, strip_names
 from optinc_pdk.assemble.matrix_circuit import (
     MatrixDraft,
@@ -33,6 +40,7 @@ __all__ = [
     "MatrixForm",
     "WeightBlock",
     "assemble",
+    "chain_slots",
     "check_buildable",
     "check_devices",
     "check_weights",

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from optinc_pdk.assemble._splitter_trees import add_tree
-from optinc_pdk.assemble._weight_blocks import MeshSlot, WeightBlock, rectangular_slots
+from optinc_pdk.assemble._weight_blocks import MeshSlot, WeightBlock, chain_slots, rectangular_slots
 from optinc_pdk.assemble.die_plan import add_pad
 from optinc_pdk.cards import Process
 from optinc_pdk.cards.technology import Coupler
 from optinc_pdk.circuit import CircuitBuilder
+from optinc_pdk.factor import chain_output
 
 
 class BlockBuilder:
@@ -29,10 +30,11 @@ class BlockBuilder:
         self.ends = dict(ends)
         self.column = 0
 
-    def mesh(self, name: str, modes: int, slots: Sequence[MeshSlot] | None = None) -> None:
+    def mesh(self, name: str, modes: int, slots: Sequence[MeshSlot] | None = None, output: int | None = None) -> None:
         """Append a mesh, by default a rectangular one, on modes 0 to ``modes`` - 1; names begin with ``name``.
 
-        A mode without an open port carries no light; its input is a terminator.
+        A mode without an open port carries no light; its input is a terminator. If light leaves at one ``output`` only,
+        every other mode ends in a terminator behind its last MZI.
         """
         b = self.builder
         for row in range(modes):
@@ -54,7 +56,15 @@ class BlockBuilder:
             self.ends[slot.row], self.ends[slot.row + 1] = f"{mzi},o3", f"{mzi},o4"
             add_pad(b, f"{mzi}_phi", f"{mzi},e1", f"{mzi},e2")
             add_pad(b, f"{mzi}_theta", f"{mzi},e3", f"{mzi},e4")
+            if output is not None:
+                # the mode that is further from the output
+                self._dump(f"{name}_dump", slot.row + (slot.row >= output), self.column + slot.column + 1)
         self.column += 1 + max((slot.column for slot in slots), default=-1)
+
+    def _dump(self, name: str, row: int, column: int) -> None:
+        """Terminate a mode."""
+        dump = self.builder.add(f"{name}_r{row}", "terminator", (self.section, column, row))
+        self.builder.connect(self.ends.pop(row), f"{dump},o1")
 
     def dummies(self, name: str, columns: int) -> None:
         """Append columns of dummy MZIs on all modes."""
@@ -71,13 +81,10 @@ class BlockBuilder:
         """Append an attenuator to each of the modes 0 to ``modes`` - 1, and a terminator to every other mode."""
         b = self.builder
         for row, end in sorted(self.ends.items()):
-            at = (self.section, self.column, row)
             if row >= modes:
-                dump = b.add(f"{name}_dump_r{row}", "terminator", at)
-                b.connect(end, f"{dump},o1")
-                del self.ends[row]
+                self._dump(f"{name}_dump", row, self.column)
                 continue
-            attenuator = b.add(f"{name}_r{row}", "attenuator", at)
+            attenuator = b.add(f"{name}_r{row}", "attenuator", (self.section, self.column, row))
             b.connect(end, f"{attenuator},o1")
             self.ends[row] = f"{attenuator},o2"
             add_pad(b, attenuator, f"{attenuator},e1", f"{attenuator},e2")
@@ -99,6 +106,12 @@ def add_linear_block(b: CircuitBuilder, block: WeightBlock, light: Sequence[str]
     """
     rows, columns, name = len(block.rows), len(block.columns), block.name
     modes = BlockBuilder(b, name, dict(enumerate(light)))
+    if block.chain:
+        modes.column = block.padding[0]
+        output = chain_output(columns)
+        modes.mesh(f"{name}_v", columns, chain_slots(columns), output)
+        modes.attenuators(f"{name}_att", columns)
+        return [modes.ends[output]]
     if block.modes is None:
         modes.dummies(f"{name}_before", block.padding[0])
         modes.mesh(f"{name}_v", columns)

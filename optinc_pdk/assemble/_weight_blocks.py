@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from optinc_pdk.factor import chain_depth, chain_positions
 from optinc_pdk.networks import LayerPart, Network
 
 
@@ -14,17 +15,21 @@ class WeightBlock:
 
     Attributes:
         name: Name of the block's section of the floorplan and prefix of its labels: ``l0``; ``l0b3`` where the layer is
-            approximated by several blocks; ``l0c3`` where its matrix has several independent parts.
+            approximated by several blocks; ``l0c3`` where its matrix has several independent parts, or rows that are
+            factored alone.
         bank: Prefix of the labels of the block's mixers and modulators. Independent parts of a layer share one bank.
         place: Row and column of the block in the layer's grid of blocks; (0, 0) for independent parts.
         rows: Rows of the layer's optical matrix in the block, see
         :meth:`optinc_pdk.networks.AveragingNetwork.detector_rows`.
         columns: Columns of the weight matrix in the block, ascending.
         padding: Numbers of dummy MZIs on every mode before the first and behind the second mesh, so that all parts of a
-            layer have equal numbers of columns.
+            layer have equal numbers of columns. In front of a chain, the first number of columns has guides only.
         modes: Number of modes of the mesh for unitary × diagonal (mesh, attenuators); modes beyond the block's columns
             carry no light, and modes beyond its rows are terminated. None for a singular value decomposition (mesh,
-            attenuators, mesh).
+            attenuators, mesh), and for a chain.
+        chain: Whether it is one row, a chain of MZIs and an attenuator, see :mod:`optinc_pdk.factor._row_factors`.
+        copies: For each column, which of the modulators of its source, counted from 0, feeds the block; if empty, the
+            one with the number ``place[0]`` for all columns.
     """
 
     name: str
@@ -34,6 +39,13 @@ class WeightBlock:
     columns: range | tuple[int, ...]
     modes: int | None
     padding: tuple[int, int] = (0, 0)
+    chain: bool = False
+    copies: tuple[int, ...] = ()
+
+    @property
+    def sources(self) -> list[tuple[int, int]]:
+        """For each column, its number and that of its source's modulator."""
+        return list(zip(self.columns, self.copies or (self.place[0],) * len(self.columns), strict=True))
 
     @property
     def first_row(self) -> int:
@@ -45,12 +57,15 @@ def layer_blocks(onn: Network, index: int) -> tuple[WeightBlock, ...]:
     """Return the blocks of one layer in row-major order, as :func:`optinc_pdk.factor.unitary_diagonal` orders them.
 
     Returns:
-        Blocks; a layer that is factored by singular value decomposition has one for each independent part.
+        Blocks; a layer that is factored by singular value decomposition has one for each independent part, one whose
+        rows are factored alone has one for each row.
     """
     rows, columns = int(onn.detector_rows(index).max()) + 1, onn.layers[index].inputs
     factor, name = onn.factor[index], f"l{index}"
     if factor == "svd":
         return _parts(name, onn.layer_parts(index))
+    if factor == "rows":
+        return _rows(name, onn.layer_parts(index), index == 0)
     size = factor[1]
     places = [(top, left) for top in range(0, rows, size) for left in range(0, columns, size)]
     return tuple(
@@ -82,6 +97,30 @@ def _parts(name: str, parts: tuple[LayerPart, ...]) -> tuple[WeightBlock, ...]:
     )
 
 
+def _rows(name: str, parts: tuple[LayerPart, ...], first: bool) -> tuple[WeightBlock, ...]:
+    """Blocks of single rows; in the ``first`` layer, rows of the same columns get copies of the inputs."""
+    deepest = max(chain_depth(len(part.columns)) for part in parts)
+    read: dict[int, int] = {}
+    blocks = []
+    for j, part in enumerate(parts):
+        copies = tuple(read.get(column, 0) for column in part.columns)
+        read |= {column: copy + 1 for column, copy in zip(part.columns, copies, strict=True)}
+        blocks.append(
+            WeightBlock(
+                name=f"{name}c{j}" if len(parts) > 1 else name,
+                bank=name,
+                place=(copies[0] if first else 0, 0),
+                rows=part.rows,
+                columns=part.columns,
+                modes=None,
+                padding=(deepest - chain_depth(len(part.columns)), 0),
+                chain=True,
+                copies=copies,
+            )
+        )
+    return tuple(blocks)
+
+
 @dataclass(frozen=True)
 class MeshSlot:
     """Position of one MZI or dummy MZI in a mesh.
@@ -106,6 +145,12 @@ def rectangular_slots(modes: int) -> list[MeshSlot]:
     """
     places = [(row, column) for column in range(mesh_depth(modes)) for row in range(column % 2, modes - 1, 2)]
     return mesh_slots(modes, [row for row, _ in places], [column for _, column in places])
+
+
+def chain_slots(modes: int) -> list[MeshSlot]:
+    """Return the positions of the MZIs of the chain of a row, column by column; modes that wait have guides only."""
+    places = zip(*(values.tolist() for values in chain_positions(modes)), strict=True)
+    return [MeshSlot(row, column, False) for row, column in sorted(places, key=lambda place: place[1])]
 
 
 def mesh_slots(modes: int, row: Sequence[int], column: Sequence[int]) -> list[MeshSlot]:

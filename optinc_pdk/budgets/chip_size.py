@@ -33,7 +33,7 @@ from optinc_pdk.budgets.limits import (
 )
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import attenuator_positions, mzi_positions
-from optinc_pdk.factor import MeshShape
+from optinc_pdk.factor import MeshShape, chain_depth
 from optinc_pdk.factor.counts import block_trees, svd_mzis, unitary_diagonal_mzis, unitary_mzis
 from optinc_pdk.layout.canvas import fibre_row_pitch
 from optinc_pdk.matrices import RECTANGLE, MatrixTarget, factor_matrix
@@ -182,7 +182,7 @@ def network_size(
         name: Name of the network, for tables.
         task: The task; it determines fibres, and the trees before the first and after the last layer.
         structure: Number of units of each layer, from inputs to outputs.
-        factor: Factorisation of each layer: "svd" or ("approx", modes of a block).
+        factor: Factorisation of each layer: "svd", "rows" or ("approx", modes of a block).
         process: Process card.
         noise: Standard deviation of the field noise that the network tolerates, relative to full scale; 0 if it
             tolerates none, None if it is not known.
@@ -193,6 +193,8 @@ def network_size(
     layers = []
     whole = [[(out, into)] for into, out in pairwise(structure)]
     for i, (shapes, method) in enumerate(zip(parts or whole, factor, strict=True)):
+        if method == "rows":
+            shapes = [(1, into) for rows, into in shapes for _ in range(rows)]
         out, into = sum(shape[0] for shape in shapes), sum(shape[1] for shape in shapes)
         end = (i == 0, i == last)
         layers.append(_ends(_mesh(shapes, method, process, end), out, into, task, end, process))
@@ -228,25 +230,29 @@ def _mesh(
     Trees of splitters copy the inputs of the first layer and add the outputs of the last one; blocks of the others have
     modulators and detectors of their own. ``end`` says whether the layer is the first and the last.
     """
-    columns = layer_columns(parts, method)
-    if isinstance(method, str):
-        attenuators, mzis, trees_db = sum(map(min, parts)), sum(svd_mzis(*part) for part in parts), 0.0
+    columns, trees_db = layer_columns(parts, method), 0.0
+    if method == "rows":
+        sizes = [into for _, into in parts]
+        attenuators, mzis, strips = len(sizes), sum(sizes), 1
+        active, cells = sum(sizes) - len(sizes), sum(modes * chain_depth(modes) for modes in sizes)
+    elif isinstance(method, str):
+        attenuators, mzis = sum(map(min, parts)), sum(svd_mzis(*part) for part in parts)
         sides = [[into for _, into in parts], [out for out, _ in parts]]
-        meshes = [modes for side in sides for modes in side]
+        active = sum(unitary_mzis(modes) for side in sides for modes in side)
         cells = sum(sum(side) * max(map(mesh_columns, side)) for side in sides)
         strips = 1
     else:
         (out, into), block = parts[0], method[1]
         count = -(-out // block) * -(-into // block)
-        meshes, attenuators, strips = [block] * count, block * count, count
+        active, attenuators, strips = unitary_mzis(block) * count, block * count, count
         mzis = unitary_diagonal_mzis(out, into, block)
         trees = block_trees(out, into, block, process.device("mmi1x2").parameter("loss_db"))
         trees_db = trees.split_db * end[0] + trees.combine_db * end[1]
-        cells = sum(modes * mesh_columns(modes) for modes in meshes)
+        cells = block * mesh_columns(block) * count
     return LayerSize(
         strips=strips,
         mzis=mzis,
-        heaters=2 * sum(unitary_mzis(modes) for modes in meshes) + attenuators,
+        heaters=2 * active + attenuators,
         fibres=0,
         columns=columns,
         loss_db=columns * mzi_loss_db(process) + trees_db,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from optinc_pdk.assemble import check_weights, mesh_depth, mesh_slots, rectangular_slots
-from optinc_pdk.factor import BlockFactor, SvdFactor, factor_by_parts
+from optinc_pdk.assemble import chain_slots, check_weights, mesh_depth, mesh_slots, rectangular_slots
+from optinc_pdk.factor import BlockFactor, RowsFactor, SvdFactor, dense_mzis, factor_by_parts
 from optinc_pdk.matrices import MatrixFactor, MatrixTarget
 from optinc_pdk.networks import LayerFactor, Network, factorise
 
@@ -46,9 +46,16 @@ def factor_rows(
 def _factor_row(index: int, layer: LayerFactor, splitter_db: float) -> dict[str, Any]:
     out, into = layer.matrix.shape
     factor = layer.factor
-    meshes: tuple[int, ...]
+    meshes: tuple[int, ...] = ()
     joined, loss, padding = 0, 0.0, 0
-    if not isinstance(factor, BlockFactor):
+    slots = []
+    if isinstance(factor, RowsFactor):
+        method, attenuators = "rows", out
+        slots = [slot for columns in factor.columns for slot in chain_slots(len(columns))]
+        # the gain of the electronics takes the place of the attenuators
+        needed, saved = factor.mzis - attenuators, dense_mzis(out, into) - factor.mzis + attenuators
+        blocks = np.array([layer.relative_error])
+    elif not isinstance(factor, BlockFactor):
         parts = (factor,) if isinstance(factor, SvdFactor) else factor.parts
         sizes = [(part.v.modes, part.u.modes) for part in parts]
         method, attenuators = "svd", sum(map(min, sizes))
@@ -71,7 +78,7 @@ def _factor_row(index: int, layer: LayerFactor, splitter_db: float) -> dict[str,
         needed, saved = int(factor.needed_mzis.sum()), factor.mzis_saved_by_structure
         trees = factor.trees(splitter_db)
         joined, loss = trees.splitters + trees.combiners, trees.loss_db
-    slots = [slot for modes in meshes for slot in rectangular_slots(modes)]
+    slots += [slot for modes in meshes for slot in rectangular_slots(modes)]
     active = sum(not slot.dummy for slot in slots)
     return {
         "layer": index,

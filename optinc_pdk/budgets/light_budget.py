@@ -21,6 +21,7 @@ from optinc_pdk.assemble.preprocessing import preprocessing_loss_db
 from optinc_pdk.budgets import LightBudget
 from optinc_pdk.cards import Process
 from optinc_pdk.cells.interferometers import mzi_positions
+from optinc_pdk.factor import chain_depth
 from optinc_pdk.networks import FactorMethod, Network
 from optinc_pdk.networks.requirements import DetectionLoss
 from optinc_pdk.simulate.transmission.noise import rate_limits
@@ -119,8 +120,11 @@ def layer_shapes(onn: Network, index: int) -> list[tuple[int, int]]:
 def layer_columns(parts: Sequence[tuple[int, int]], method: FactorMethod) -> int:
     """Return the number of MZIs and attenuators in series on the light paths of a layer of independent parts.
 
-    A part has two meshes, a block has one. Dummies make the meshes of all parts as long as the longest one.
+    A part has two meshes, a block has one, a row has a chain. Dummies make the meshes of all parts as long as the
+    longest one; of the rows, the longest one counts.
     """
+    if method == "rows":
+        return max(chain_depth(columns) for _, columns in parts) + 1
     if isinstance(method, str):
         return sum(max(mesh_columns(part[side]) for part in parts) for side in (0, 1)) + 1
     return mesh_columns(method[1]) + 1
@@ -138,6 +142,9 @@ def detection_losses(onn: Network, process: Process) -> tuple[DetectionLoss, ...
     for index in range(len(onn.layers) - 1):
         columns = layer_columns(layer_shapes(onn, index), onn.factor[index])
         blocks = layer_blocks(onn, index)
+        if onn.factor[index] == "rows":
+            # light next to the output of a chain passes one MZI of it
+            columns = min(1 + (len(block.columns) > 1) for block in blocks)
         signal_db = _modulated_db(blocks, process) if index else _received_db(onn, blocks, process)
         mixer_db = _loss_db(process, "mmi2x2")
         if process.activation.realisation == "offchip":

@@ -13,6 +13,14 @@ from optinc_pdk.factor._matrix_structure import (
     factor_by_parts,
     find_structure,
 )
+from optinc_pdk.factor._row_factors import (
+    RowFactor,
+    RowsFactor,
+    chain_depth,
+    chain_output,
+    chain_positions,
+    row_factor,
+)
 from optinc_pdk.factor._svd import (
     BlockDiagonalFactor,
     SvdFactor,
@@ -49,10 +57,15 @@ __all__ = [
     "MeshShape",
     "MziCount",
     "PartFactor",
+    "RowFactor",
+    "RowsFactor",
     "StructuredFactor",
     "SvdFactor",
     "TreeCount",
     "block_trees",
+    "chain_depth",
+    "chain_output",
+    "chain_positions",
     "dense_mzis",
     "factor_by_parts",
     "find_structure",
@@ -61,6 +74,7 @@ __all__ = [
     "network_mzis",
     "random_mesh_devices",
     "rectangular",
+    "row_factor",
     "shape_of",
     "svd",
     "svd_generic",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from optinc_pdk.cards import Process
 from optinc_pdk.layout._heater_wiring import facing_space, ground_width, signals_width
@@ -82,7 +83,7 @@ class MeshPlacer:
 
     def __init__(self, netlist: PlacementView, process: Process, sections: Sequence[str], frames: CellFrames) -> None:
         """Prepare the sections of a strip, one for each block."""
-        self.netlist, self.process = netlist, process
+        self.netlist, self.process, self.frames = netlist, process, frames
         self.members = [self._members(section) for section in sections]
         self.first: dict[str, int] = {}
         mode = 0
@@ -119,9 +120,10 @@ class MeshPlacer:
         """Distribute columns over rows.
 
         The first and the last row may be longer by a turn, because they lie next to one. There are no more rows than
-        columns, and an odd number of them. If a row would stay empty, rows get equal numbers of columns.
+        columns, and an odd number of them. If a row would stay empty, rows get equal numbers of columns. Chains, whose
+        light enters in several columns, are in one row.
         """
-        rows = min(rows, len(columns) - (len(columns) + 1) % 2)
+        rows = 1 if rows > 1 and self._has_chains else min(rows, len(columns) - (len(columns) + 1) % 2)
         total = sum(column.length for column in columns)
         modes = 1 + max(self.first.values()) + max(self.netlist.grid[name][2] for name in self.members[-1])
         spare = min(turn_width(self.process, modes), total / 2) if rows > 1 else 0.0
@@ -138,6 +140,12 @@ class MeshPlacer:
             return shares
         cuts = [len(columns) * row // rows for row in range(rows + 1)]
         return [columns[start:end] for start, end in itertools.pairwise(cuts)]
+
+    @cached_property
+    def _has_chains(self) -> bool:
+        row, columns = MeshRow(Canvas(self.frames)), self._columns()
+        self._row(row, columns)
+        return any(port.rpartition(",")[0] not in columns[0].names for port in row.starts.values())
 
     def mode_of(self, name: str) -> int:
         """Return the mode of an instance within the strip, counted from the top; for an MZI its upper mode."""

@@ -19,7 +19,15 @@ import numpy as np
 from optinc_pdk.arrays import Bools, Floats, Ints
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.errors import InputError
-from optinc_pdk.factor import BlockDiagonalFactor, BlockFactor, SvdFactor, svd_generic, unitary_diagonal
+from optinc_pdk.factor import (
+    BlockDiagonalFactor,
+    BlockFactor,
+    RowsFactor,
+    SvdFactor,
+    row_factor,
+    svd_generic,
+    unitary_diagonal,
+)
 from optinc_pdk.networks.layers import Layer, LayerPart, WeightsError, activate
 from optinc_pdk.networks.network import Network, NetworkT
 from optinc_pdk.networks.normalisation import DEAD_FRACTION, hidden_maxima, pre_activation_bounds
@@ -41,7 +49,8 @@ def without_output_bias(network: NetworkT) -> NetworkT:
     *lower, below, last = network.layers
     constant = Layer(np.vstack([below.weight, np.zeros((1, below.inputs))]), np.append(below.bias, 1.0))
     output = Layer(np.column_stack([last.weight, last.bias]), np.zeros(last.outputs))
-    return replace(network, layers=(*lower, constant, output), factor=(*network.factor[:-1], "svd"))
+    method = network.factor[-1] if isinstance(network.factor[-1], str) else "svd"
+    return replace(network, layers=(*lower, constant, output), factor=(*network.factor[:-1], method))
 
 
 def output_bias_notes(network: Network) -> list[str]:
@@ -49,7 +58,7 @@ def output_bias_notes(network: Network) -> list[str]:
     if without_output_bias(network) is network:
         return []
     last = len(network.layers) - 1
-    method = "" if network.factor[last] == "svd" else f"; layers.{last} is factored by svd instead of in blocks"
+    method = "" if isinstance(network.factor[last], str) else f"; layers.{last} is factored by svd instead of in blocks"
     note = f"layers.{last - 1} gets one more unit, a constant 1, whose column of layers.{last} is its bias"
     return [note + method]
 
@@ -150,7 +159,7 @@ class LayerFactor:
         illuminated: (in,) whether an input is positive for any point of the lattice.
         swing: (out,) amplitude that each unit reaches at most: 1 for units that clip, and in the last layer.
         factor: Meshes and attenuators; their matrix is Q, or an approximation of Q by blocks. Independent parts of Q
-            (:meth:`optinc_pdk.networks.AveragingNetwork.layer_parts`) are factored separately.
+            (:meth:`optinc_pdk.networks.AveragingNetwork.layer_parts`) are factored separately, and so are rows.
     """
 
     matrix: Floats
@@ -159,7 +168,7 @@ class LayerFactor:
     bias: Floats
     illuminated: Bools
     swing: Floats
-    factor: SvdFactor | BlockDiagonalFactor | BlockFactor
+    factor: SvdFactor | BlockDiagonalFactor | RowsFactor | BlockFactor
 
     @property
     def realised(self) -> Floats:
@@ -225,7 +234,7 @@ def factorise(
         below = scales[index - 1] / tops[index - 1] if index else first
         illuminated = np.isfinite(below)
         # the columns of a block are orthogonal only while all of them are there
-        dark = 0.0 if method == "svd" else below[illuminated].max(initial=0.0)
+        dark = 0.0 if isinstance(method, str) else below[illuminated].max(initial=0.0)
         weight = above[:, np.newaxis] * layer.weight * np.where(illuminated, below, dark)
         if not weight[:, illuminated].any():
             raise WeightsError(
@@ -240,9 +249,13 @@ def factorise(
         # the first unit of each row defines it
         units = np.flatnonzero(norm > 0.0)[::-1]
         matrix[row[units]] = weight[units] / norm[units, np.newaxis]
-        factor: SvdFactor | BlockDiagonalFactor | BlockFactor
+        factor: SvdFactor | BlockDiagonalFactor | RowsFactor | BlockFactor
+        parts = network.layer_parts(index)
         if method == "svd":
-            factor = _svd_by_parts(matrix, network.layer_parts(index), np.random.default_rng(index))
+            factor = _svd_by_parts(matrix, parts, np.random.default_rng(index))
+        elif method == "rows":
+            rows = tuple(row_factor(matrix[part.rows[0], part.columns]) for part in parts)
+            factor = RowsFactor(rows, tuple(part.columns for part in parts), layer.inputs)
         else:
             factor = unitary_diagonal(matrix, method[1])
         factors.append(LayerFactor(matrix, row, norm, above * layer.bias, illuminated, tops[index], factor))
@@ -297,6 +310,6 @@ def _hidden_scales(network: Network) -> list[Floats]:
     scales = []
     for index, top in enumerate(hidden_maxima(network)):
         alive = top > DEAD_FRACTION * top.max()
-        shared = np.full_like(top, top.max()) if network.factor[index + 1] != "svd" else top
+        shared = top if isinstance(network.factor[index + 1], str) else np.full_like(top, top.max())
         scales.append(np.where(alive, shared, np.inf))
     return scales

@@ -14,7 +14,7 @@ from optinc_pdk.factor import find_structure
 from optinc_pdk.factor.checks import refuse_masked
 from optinc_pdk.options import UPPER_LIMIT, Activation
 
-FactorMethod = Literal["svd"] | tuple[Literal["approx"], int]
+FactorMethod = Literal["svd", "rows"] | tuple[Literal["approx"], int]
 LARGEST = 1e30
 """Largest magnitude of a weight or bias; squares of larger ones would leave the range of double precision."""
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
@@ -185,6 +185,24 @@ def independent_parts(
         (np.flatnonzero(row == part).tolist(), tuple(np.flatnonzero(column == part).tolist()))
         for part in dict.fromkeys(order.tolist())
     ]
+
+
+def single_rows(matrix: Floats, first: bool) -> list[tuple[list[int], tuple[int, ...]]]:
+    """Divide a matrix into its rows, each with the columns in which it is not zero.
+
+    A column of zeros belongs to the first row, and a row of zeros has the first column. In the ``first`` layer, whose
+    inputs are copied by splitters, every row has all columns unless no column is shared; rows are then in the order of
+    their columns, which are consecutive.
+    """
+    used = matrix != 0.0
+    used[0] |= ~used.any(axis=0)
+    used[~used.any(axis=1), 0] = True
+    order = np.arange(len(used))
+    if first:
+        order = np.argsort(used.argmax(axis=1), kind="stable")
+        if not np.array_equal(np.nonzero(used[order])[1], np.arange(used.shape[1])):
+            used[:], order = True, np.arange(len(used))
+    return [([row], tuple(np.flatnonzero(used[row]).tolist())) for row in order.tolist()]
 
 
 def _nearest(used: Bools) -> Ints:

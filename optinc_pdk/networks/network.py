@@ -30,6 +30,7 @@ from optinc_pdk.networks.layers import (
     independent_parts,
     propagate,
     shared_rows,
+    single_rows,
 )
 from optinc_pdk.networks.network_data import KEYS, NetworkData, checked_data, classes, rms_difference
 from optinc_pdk.networks.tasks import NetworkTask, VectorTask
@@ -54,8 +55,8 @@ class Network:
     Attributes:
         layers: The layers, first to last.
         task: What the network computes.
-        factor: For each layer, how its matrix is factored into meshes: "svd", or ("approx", block size) for unitary ×
-            diagonal blocks. If empty, all layers use "svd".
+        factor: For each layer, how its matrix is factored into meshes: "svd"; "rows" for a chain of MZIs for each row;
+            or ("approx", block size) for unitary × diagonal blocks. If empty, all layers use "svd".
         card: Origin and measured properties of the network as JSON values: recipe, seed, scores.
         activation: Activation of the hidden layers.
         remarks: What differs from the model that was read, one sentence each; not saved.
@@ -102,7 +103,7 @@ class Network:
         if len(self.factor) != len(self.layers):
             raise ValueError(f"factor has {len(self.factor)} entries for {len(self.layers)} layers: give one per layer")
         for i, (how, layer) in enumerate(zip(self.factor, self.layers, strict=True)):
-            if how == "svd":
+            if isinstance(how, str):
                 continue
             limit = min(layer.outputs, layer.inputs)
             if not 1 <= how[1] <= limit:
@@ -171,7 +172,8 @@ class Network:
         A part is a set of rows and columns that share no weight with the others, so that it has meshes of its own, see
         :func:`independent_parts`. A layer that is approximated by blocks counts as one part. Parts of the first layer
         have consecutive columns and parts of the last layer consecutive rows, so that no guides cross. Every column and
-        row belongs to a part. Layers count from 0.
+        row belongs to a part. Where each row is factored alone, it is a part, and parts may share columns, see
+        :func:`single_rows`. Layers count from 0.
         """
         return self._optical_layers[index][1]
 
@@ -182,7 +184,7 @@ class Network:
         layers: list[tuple[Ints, tuple[LayerPart, ...]]] = []
         for index, layer in enumerate(self.layers):
             weight, hidden = layer.weight, index < last
-            if self.factor[index] != "svd":
+            if not isinstance(self.factor[index], str):
                 used = 1 + int(np.flatnonzero(weight.any(axis=1)).max(initial=-1)) if hidden else layer.outputs
                 rows = np.where(np.arange(layer.outputs) < used, np.arange(layer.outputs), -1)
                 layers.append((rows, (LayerPart(range(used), tuple(range(layer.inputs))),)))
@@ -190,7 +192,11 @@ class Network:
             rows = shared_rows(weight) if hidden else np.arange(layer.outputs)
             first = np.array([np.argmax(rows == row) for row in range(int(rows.max()) + 1)], dtype=np.int64)
             # a hidden layer without any weight has no part
-            parts = independent_parts(weight[first], index == 0, not hidden) if first.size else []
+            parts: list[tuple[list[int], tuple[int, ...]]] = []
+            if first.size and self.factor[index] == "rows":
+                parts = single_rows(weight[first], index == 0)
+            elif first.size:
+                parts = independent_parts(weight[first], index == 0, not hidden)
             number = np.empty(first.size, dtype=np.int64)
             start = 0
             found = []
@@ -205,12 +211,16 @@ class Network:
     def mzis(self) -> int:
         """Number of MZIs of all weights by the convention of arXiv 2603.28290, with each layer's factorisation.
 
-        Units that read the same detectors count as one row, and independent parts of a layer count separately.
+        Units that read the same detectors count as one row, and independent parts of a layer count separately. A row
+        that is factored alone has as many MZIs as columns, the attenuator included.
         """
         return sum(
-            sum(svd_mzis(len(part.rows), len(part.columns)) for part in self.layer_parts(index))
-            if how == "svd"
-            else unitary_diagonal_mzis(layer.outputs, layer.inputs, how[1])
+            unitary_diagonal_mzis(layer.outputs, layer.inputs, how[1])
+            if isinstance(how, tuple)
+            else sum(
+                len(part.columns) if how == "rows" else svd_mzis(len(part.rows), len(part.columns))
+                for part in self.layer_parts(index)
+            )
             for index, (layer, how) in enumerate(zip(self.layers, self.factor, strict=True))
         )
 

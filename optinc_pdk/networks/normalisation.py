@@ -99,7 +99,7 @@ def optical_layers(normalised: NormalisedNetwork) -> tuple[OpticalLayer, ...]:
     result = []
     for i, layer in enumerate(normalised.layers):
         gain = np.linalg.norm(layer.weight, axis=1)
-        shared = i < last and (not normalised.factor or normalised.factor[i] == "svd")
+        shared = i < last and (not normalised.factor or isinstance(normalised.factor[i], str))
         row = shared_rows(layer.weight) if shared else np.arange(layer.outputs)
         matrix = np.zeros((int(row.max()) + 1, layer.inputs))
         units = np.flatnonzero(gain > 0.0)[::-1]  # the first unit of each row defines it

@@ -142,6 +142,8 @@ def _jacobians_gb(network: Network) -> list[float]:
     for index, method in enumerate(network.factor):
         shapes = [(len(part.rows), len(part.columns)) for part in network.layer_parts(index)]
         heaters = sum(rows * (rows - 1) + columns * (columns - 1) + min(rows, columns) for rows, columns in shapes)
+        if method == "rows":
+            heaters = sum(2 * columns - 1 for _, columns in shapes)
         entries = sum(rows for rows, _ in shapes) * sum(columns for _, columns in shapes)
-        sizes.append(JACOBIAN_COPIES * 8e-9 * entries * heaters if method == "svd" else 0.0)
+        sizes.append(JACOBIAN_COPIES * 8e-9 * entries * heaters if isinstance(method, str) else 0.0)
     return sizes

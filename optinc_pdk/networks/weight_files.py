@@ -306,7 +306,7 @@ def write_weights(content: WeightFile, path: Path) -> None:
     """
     if path.suffix.lower() != ".npz":
         raise WeightsError(f"{path}: weights are written as .npz; use this file name extension")
-    factor = [how if how == "svd" else {"method": how[0], "block": how[1]} for how in content.factor]
+    factor = [how if isinstance(how, str) else {"method": how[0], "block": how[1]} for how in content.factor]
     task = {} if content.task is None else {"task": json.dumps({key: getattr(content.task, key) for key in TASK_KEYS})}
     try:
         texts = {
@@ -423,8 +423,8 @@ def _factor(path: Path, value: Any, layers: tuple[Layer, ...]) -> tuple[FactorMe
         raise WeightsError(f"{path}: factor must be a list with one entry for each of the {len(layers)} layers")
     factor: list[FactorMethod] = []
     for i, (how, layer) in enumerate(zip(value, layers, strict=True)):
-        if how == "svd":
-            factor.append("svd")
+        if how in ("svd", "rows"):
+            factor.append(how)
         elif how == "approx":
             factor.append(("approx", min(layer.outputs, layer.inputs)))
         elif (
@@ -437,6 +437,7 @@ def _factor(path: Path, value: Any, layers: tuple[Layer, ...]) -> tuple[FactorMe
             factor.append(("approx", how["block"]))
         else:
             raise WeightsError(
-                f'{path}: factor.{i} is {how!r}; allowed are "svd", "approx" and {{"method": "approx", "block": 64}}'
+                f'{path}: factor.{i} is {how!r}; allowed are "svd", "rows", "approx" and '
+                '{"method": "approx", "block": 64}'
             )
     return tuple(factor)

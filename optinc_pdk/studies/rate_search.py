@@ -2,11 +2,12 @@
 
 More units make a network tolerate more field noise, but also cost light: columns of meshes, and leaves of the trees
 that feed the local oscillators. So the rate of a network's chip decides, as :func:`chip_rate` estimates it without a
-layout. The search rates the network with the largest tolerance per MZI, and those up to
-``STARTS`` times its size that tolerate more field noise than every smaller one. It starts from the fastest of them and
-changes one choice at a time, as long as the estimate rises. Guides, which the estimate leaves out, cost a large chip
-more than a small one. So the fastest networks of every size are laid out and extracted, and the smallest of those
-within ``EQUAL`` of the highest rate is taken.
+layout. The search rates the network with the largest tolerance per MZI, and those up to ``STARTS`` times its size that
+tolerate more field noise than every smaller one. It starts from the fastest of them and changes one choice at a time,
+as long as the estimate rises. A network all of whose hidden signals are bits has few different rows, and is also rated
+with a chain of MZIs for each row; the faster one counts, or the smaller one if both are equally fast. Guides, which the
+estimate leaves out, cost a large chip more than a small one. So the fastest networks of every size are laid out and
+extracted, and the smallest of those within ``EQUAL`` of the highest rate is taken.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from optinc_pdk.networks.closed_form.comparator_search import (
     tolerant_front,
 )
 from optinc_pdk.networks.closed_form.comparators import Placement
+from optinc_pdk.networks.factorisation import clipping_units
 from optinc_pdk.signoff.electrical.wiring import wiring_of
 from optinc_pdk.signoff.function import function_inputs
 from optinc_pdk.simulate import program, scattering
@@ -159,8 +161,8 @@ def networks_by_rate(
     found = tolerant_front(
         one for most in limits for one in candidates(task, gain, most, goal="noise", swing=search.swing)
     )
-    bits = (evaluate(task, *choice, limit) for choice in _all_bits(task, gain))
-    starts = [*found, *(one for one in bits if one is not None)]
+    bits = (evaluate(task, *choice) for choice in _all_bits(task, gain))
+    starts = [*found, *(one for one in bits if one is not None and search.networks(one))]
     best = search.climb(max([start, *map(search.rated, starts)], key=_planned))
     ranked = sorted(search.known.values(), key=_planned, reverse=True)
     if _planned(best) == 0.0:
@@ -223,13 +225,25 @@ class _Search:
         if self.progress is not None:
             self.progress(what, done)
 
+    def networks(self, candidate: Candidate) -> list[AveragingNetwork]:
+        """The networks of a candidate within the limit: as it is, and by rows if all hidden signals are bits."""
+        onn = candidate_network(self.task, candidate)
+        found = [onn]
+        if all(clips.all() for clips in clipping_units(onn)):
+            found.append(replace(onn, factor=tuple("rows" for _ in onn.layers)))
+        return [one for one in found if self.limit is None or one.mzis <= self.limit]
+
     def rated(self, candidate: Candidate) -> RatedNetwork:
         """The network of a candidate with its estimated rate; networks of equal weights are rated once."""
-        onn = candidate_network(self.task, candidate)
-        if onn.digest not in self.known:
+        choices = self.networks(candidate)
+        digest = choices[0].digest
+        if digest not in self.known:
             self.report("rating", len(self.known))
-            self.known[onn.digest] = RatedNetwork(candidate, onn, self.rate(onn))
-        return self.known[onn.digest]
+            rated = [RatedNetwork(replace(candidate, mzis=one.mzis), one, self.rate(one)) for one in choices]
+            highest = max(map(_planned, rated))
+            equal = [one for one in rated if EQUAL * _planned(one) >= highest]
+            self.known[digest] = min(equal, key=lambda one: one.candidate.mzis)
+        return self.known[digest]
 
     def rate(self, onn: AveragingNetwork, extracted: bool = False) -> float | None:
         """Rate of a network's chip; None also if there is no such chip, for example because heaters get too little."""

@@ -224,7 +224,7 @@ class GeneralTask(NetworkTask[tuple[LayerFactor, ...], GeneralResult]):
         found = result.comparison
         numbers = network_numbers(self.network, found, result.saturated)
         # decompositions of whole matrices are exact, and take long
-        approximate = any(method != "svd" for method in self.network.factor)
+        approximate = not all(isinstance(method, str) for method in self.network.factor)
         lines = network_findings(found, result.saturated, self.network, self._factors if approximate else ())
         return Findings(numbers, (network_line(NetworkNumbers.model_validate(numbers)), *lines), found.passed)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -97,6 +99,7 @@ NETWORKS = {
     "comparators": lambda: AveragingNetwork.load(bundled_weights(4, 4)),
     "8 bits": lambda: AveragingNetwork.load(bundled_weights(8, 4)),
     "blocks": in_blocks,
+    "rows": lambda: replace(AveragingNetwork.load(bundled_weights(8, 4)), factor=("rows",) * 5),
 }
 
 

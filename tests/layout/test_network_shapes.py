@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from optinc_pdk.assemble import assemble
+from optinc_pdk.assemble import assemble, draft_circuit
 from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import DEFAULT_PROCESS, Process, load_process
 from optinc_pdk.cells import CELLS, cells_of
 from optinc_pdk.circuit import Circuit
 from optinc_pdk.extract import extract
-from optinc_pdk.layout import ChipLayout, floorplan, to_layout, write_gds
+from optinc_pdk.layout import ChipLayout, floorplan, lay_out, to_layout, write_gds
 from optinc_pdk.networks import AveragingNetwork, Layer, bundled_weights
 from optinc_pdk.pdk import get_pdk
 from optinc_pdk.signoff.drc.design_rule_check import run_drc
@@ -93,6 +93,27 @@ def test_written_chip_keeps_every_rule_and_matches_its_circuit(name: str, shape:
     assert result.differences == ()
     assert result.match
     assert result.devices > len(circuit.instances)
+
+
+@pytest.mark.parametrize(
+    ("name", "widths"),
+    [(DEFAULT_PROCESS, (4, 6, 7, 4)), ("soi220_fast", (2, 3, 6, 5, 2)), ("soi220_flipchip", (1, 3, 9, 1))],
+)
+def test_chains_of_single_rows_keep_every_rule_and_match_their_circuit(
+    name: str, widths: tuple[int, ...], tmp_path: Path
+) -> None:
+    process, path, rng = load_process(name), tmp_path / "chip.gds", np.random.default_rng(1)
+    # rows of one column, of even and odd numbers of columns, and of all columns of the first layer
+    weights = [np.where(rng.random((b, a)) < 0.7, rng.standard_normal((b, a)), 0.0) for a, b in pairwise(widths)]
+    layers = [Layer(np.vstack([np.eye(1, weight.shape[1]), weight[1:]]), np.zeros(len(weight))) for weight in weights]
+    task = Averaging(2 * widths[-1], 2, widths[0])
+    onn = AveragingNetwork(tuple(layers), task, ("rows",) * len(layers))
+    circuit, chip = lay_out(draft_circuit(onn, process, NAME), process)
+    write_gds(to_layout(chip, process, NAME), path)
+    found = run_drc(path, process.rules, process.gds_layers)
+    assert {r.id for r in found.rules if r.violations} <= {"metal.density"}
+    result = compare(circuit, extract(path, process), process)
+    assert result.match and result.differences == ()
 
 
 def test_wrong_circuit_does_not_match(tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def refused(path: Path, *parts: str) -> str:
 def test_save_and_load_give_the_same_network_and_the_same_bytes(tmp_path: Path) -> None:
     chain = carry_chain(Averaging(4, 4, 2))
     onn = AveragingNetwork(
-        chain.layers, chain.task, ("svd", ("approx", 3), ("approx", 2)), {"recipe": "test", "margin": 0.5}
+        chain.layers, chain.task, ("rows", ("approx", 3), ("approx", 2)), {"recipe": "test", "margin": 0.5}
     )
     onn.save(tmp_path / "a.npz")
     again = AveragingNetwork.load(tmp_path / "a.npz")

@@ -10,6 +10,7 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import load_process
 from optinc_pdk.errors import InputError
 from optinc_pdk.networks import comparator_network, prove
+from optinc_pdk.networks.closed_form.comparator_search import choose, evaluate
 from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline import building
 from optinc_pdk.studies import rate_search
@@ -27,6 +28,23 @@ def test_extracted_rate_is_that_of_a_build_and_below_the_planned_one(tmp_path: P
     assert extracted < planned
     # both bisections stop at most 2 % below the rate
     assert extracted == pytest.approx(speed.symbol_rate_bd, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("slower", "limit", "factor"), [(None, None, "rows"), ("rows", None, "svd"), ("rows", 40, "rows")]
+)
+def test_networks_of_bits_get_the_better_factorisation(
+    monkeypatch: pytest.MonkeyPatch, slower: str | None, limit: int | None, factor: str
+) -> None:
+    monkeypatch.setattr(rate_search, "chip_rate", lambda onn, *_: 1e9 - 1e8 * (onn.factor[0] == slower))
+    search = rate_search._Search(TASK, load_process("soi220_fast"), limit, None)
+    bits = [evaluate(TASK, *choice) for choice in rate_search._all_bits(TASK, 8.0)]
+    assert bits[0] is not None
+    one = search.rated(bits[0])
+    assert one.onn.factor == (factor,) * 3
+    assert one.candidate.mzis == one.onn.mzis == (35 if factor == "rows" else 216)
+    # a network with signals of several levels
+    assert {onn.factor[0] for onn in search.networks(choose(TASK, 8.0))} == {"svd"}
 
 
 @pytest.mark.full

@@ -243,8 +243,11 @@ class ModeTracker:
         end = self.ends[row]
         return self.walker.follow(end) if isinstance(end, int) else end
 
-    def mesh(self, name: str, mesh: Mesh) -> None:
-        """Advance the modes through a mesh with this prefix of its pad labels, and set the phases of its heaters."""
+    def mesh(self, name: str, mesh: Mesh, dummies: bool = True) -> None:
+        """Advance the modes through a mesh with this prefix of its pad labels, and set the phases of its heaters.
+
+        Without ``dummies``, modes beside the MZIs of a column have guides only.
+        """
         count = mesh.row.size
         record = MeshRecord(
             np.zeros((count, 2), dtype=np.int64), np.ones((count, 2, 2)), np.ones((count, 2)), np.ones((count, 2))
@@ -253,7 +256,8 @@ class ModeTracker:
         theta = {(c, r): i for i, (c, r) in enumerate(zip(mesh.column.tolist(), mesh.row.tolist(), strict=True))}
         for slot in mesh_slots(mesh.modes, mesh.row.tolist(), mesh.column.tolist()):
             if slot.dummy:
-                self._dummy(slot.row, record, slot.column)
+                if dummies:
+                    self._dummy(slot.row, record, slot.column)
                 continue
             at = theta[slot.column, slot.row]
             self._mzi(f"{name}_c{slot.column}_r{slot.row}", slot.row, mesh.theta[at], mesh.phi[at], record, at)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from optinc_pdk.arrays import Complexes, Floats
-from optinc_pdk.assemble import WeightBlock, rectangular_slots
+from optinc_pdk.assemble import WeightBlock, chain_slots, rectangular_slots
 from optinc_pdk.circuit import Board, label_tuple
-from optinc_pdk.factor import BlockFactor, SvdFactor
+from optinc_pdk.factor import BlockFactor, RowFactor, RowsFactor, SvdFactor, chain_output
 from optinc_pdk.simulate.programming._light_paths import (
     LightPath,
     MeshRecord,
@@ -38,7 +38,7 @@ def input_paths(walk: PathTracer, board: Board, target: LayerTarget, phases: Flo
     """
     if target.index > 0:
         sources = [label_tuple(neuron.to) for neuron in board.neurons if neuron.layer == target.index - 1]
-        return [[walk.source(sources[column][block.place[0]]) for column in block.columns] for block in target.blocks]
+        return [[walk.source(sources[column][copy]) for column, copy in block.sources] for block in target.blocks]
     averages = [_average(walk, board, target, column, phases) for column in range(target.mesh_weight.shape[1])]
     copies = [walk.branches(path) for path in averages]
     return [_copies(walk, block, copies) for block in target.blocks]
@@ -107,16 +107,17 @@ def _copies(walk: PathTracer, block: WeightBlock, copies: list[list[LightPath]])
 
 
 def _entries(walk: PathTracer, block: WeightBlock, row: int) -> tuple[int, ...]:
-    """Ports of the coupler that the light of a mode of a square block can reach first."""
+    """Ports of the coupler that the light of a mode of a square block, or of a chain, can reach first."""
     modes = len(block.columns) if block.modes is None else block.modes
     name = f"{block.name}_v"
     if modes == 1:
         # a single attenuator can be entered from both sides
         ends = walk.structure.heater_port[walk.heater_number(f"{block.name}_att_r0")].tolist()
         return tuple(walk.bar(walk.follow(port).port) for port in ends)
-    for slot in rectangular_slots(modes):
-        if slot.column == 0 and not slot.dummy and row in (slot.row, slot.row + 1):
-            upper = walk.first_coupler(f"{name}_c0_r{slot.row}")
+    first = [slot for slot in rectangular_slots(modes) if slot.column == 0 and not slot.dummy]
+    for slot in chain_slots(modes) if block.chain else first:
+        if row in (slot.row, slot.row + 1):
+            upper = walk.first_coupler(f"{name}_c{slot.column}_r{slot.row}")
             return (upper if row == slot.row else walk.bar(walk.cross(upper)),)
     # a dummy on the lowest mode: back through it from the lower arm of the MZI behind it
     lower = walk.bar(walk.cross(walk.first_coupler(f"{name}_c1_r{row - 1}")))
@@ -142,6 +143,10 @@ def set_initial_phases(
     paths_in = input_paths(walker, board, target, phases)
     factor = target.factor.factor
     recorded: dict[str, MeshRecord] = {}
+    if isinstance(factor, RowsFactor):
+        for block, row, paths in zip(target.blocks, factor.rows, paths_in, strict=True):
+            recorded |= _row(walker, block, row, paths, phases)
+        return recorded
     if not isinstance(factor, BlockFactor):
         parts = (factor,) if isinstance(factor, SvdFactor) else factor.parts
         for block, part, paths in zip(target.blocks, parts, paths_in, strict=True):
@@ -172,6 +177,22 @@ def _svd(
     for row in range(factor.s.size, factor.u.modes):
         modes.ends[row], modes.error[row] = None, 0.0
     modes.mesh(f"{name}_u", factor.u)
+    return modes.recorded
+
+
+def _row(
+    walker: PathTracer,
+    block: WeightBlock,
+    factor: RowFactor,
+    paths_in: list[LightPath],
+    phases: Floats,
+) -> dict[str, MeshRecord]:
+    modes = ModeTracker(walker, dict(enumerate(paths_in)), dict.fromkeys(range(len(paths_in)), 0.0), phases)
+    modes.mesh(f"{block.name}_v", factor.chain, dummies=False)
+    output = chain_output(factor.chain.modes)
+    modes.ends = {output: modes.ends[output]}
+    transmission = np.full(output + 1, FIRST_TRANSMISSION * factor.attenuation)
+    modes.attenuate(f"{block.name}_att", transmission)
     return modes.recorded
 
 

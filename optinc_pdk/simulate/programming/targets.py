@@ -8,6 +8,7 @@ proportion to heaters × detectors × sources. What the blocks of a hidden layer
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -235,7 +236,7 @@ def _check_detectors(detectors: Sequence[Neuron], pieces: Sequence[RowContributi
 
 def _check_factors(onn: Network, factors: Sequence[LayerFactor]) -> None:
     shapes = [(int(onn.detector_rows(i).max()) + 1, layer.inputs) for i, layer in enumerate(onn.layers)]
-    blocks = [None if method == "svd" else method[1] for method in onn.factor]
+    blocks = [None if isinstance(method, str) else method[1] for method in onn.factor]
     given = [factor.matrix.shape for factor in factors]
     given_blocks = [getattr(factor.factor, "block", None) for factor in factors]
     if (shapes, blocks) != (given, given_blocks):
@@ -254,12 +255,13 @@ def _check_board(onn: Network, board: Board) -> None:
         count = sum(neuron.layer == index for neuron in board.neurons)
         if count != layer.outputs:
             raise ValueError(f"the board has {count} neurons in layer {index}, the network {layer.outputs}")
-        copies = {block.place[0] for block in layer_blocks(onn, index + 1)}
-        for neuron in board.neurons:
-            if neuron.layer == index and len(label_tuple(neuron.to)) != len(copies):
+        reading = Counter(column for block in layer_blocks(onn, index + 1) for column in block.columns)
+        for column, neuron in enumerate(neuron for neuron in board.neurons if neuron.layer == index):
+            if len(label_tuple(neuron.to)) != reading[column]:
                 raise ValueError(
                     f"neuron {neuron.label!r} drives {len(label_tuple(neuron.to))} modulators on the board, the "
-                    f"network's factorisation has {len(copies)} rows of blocks; give weights and netlist of one chip"
+                    f"network's factorisation has {reading[column]} blocks that read it; give weights and netlist of "
+                    "one chip"
                 )
 
 
