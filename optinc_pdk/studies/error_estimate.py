@@ -15,7 +15,7 @@ are left out that need noise in several readings at once which none of them sees
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -163,10 +163,12 @@ def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
         found = _beyond(up - shift, deviation, phases, 1.0) + _beyond(down + shift, deviation, phases, -1.0)
         before = _beyond(up - shift, passed) + _beyond(down + shift, passed)
         layers.append((_any_of(found, 1), _any_of(before, 1)))
-    before_last = replace(spread, receivers=spread.passed[-1], detectors=np.zeros_like(spread.detectors))
     last, before = (
-        _any_of(_receiver_errors(margins, each, received).reshape(len(received), margins.servers, -1), 2)
-        for each in (spread, before_last)
+        _any_of(errors.reshape(len(received), margins.servers, -1), 2)
+        for errors in (
+            _receiver_side(margins, spread, received, 1.0) + _receiver_side(margins, spread, received, -1.0),
+            _passed_side(margins, spread, received, 1.0) + _passed_side(margins, spread, received, -1.0),
+        )
     )
     # what layers before pass on has spoilt the word there already, as far as it was counted there
     words = np.zeros(len(received))
@@ -182,9 +184,16 @@ def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
     )
 
 
-def _receiver_errors(margins: ErrorMargins, spread: ReadingSpread, received: Floats) -> Floats:
-    """(B, receivers) probabilities that noise carries a reading of a receiver beyond one of its thresholds."""
-    return _receiver_side(margins, spread, received, 1.0) + _receiver_side(margins, spread, received, -1.0)
+def _passed_side(margins: ErrorMargins, spread: ReadingSpread, received: Floats, sign: float) -> Floats:
+    """The same as :func:`_receiver_side` for what layers before pass on alone, which is a Gaussian field."""
+    change = margins.receiver_up - received if sign > 0.0 else margins.receiver_down + received
+    if margins.network.receivers.phase is not None:
+        return _beyond(change, spread.passed[-1])
+    power = np.maximum(margins.power + received, 0.0)
+    target = np.maximum(power + sign * np.where(np.isfinite(change), change, 0.0), 0.0)
+    light = np.maximum(np.sqrt(margins.power), LEAST_FIELD)
+    deviation = np.maximum(spread.passed[-1] / (2.0 * light), TINY)
+    return np.where(np.isfinite(change), ndtr(-sign * (np.sqrt(target) - np.sqrt(power)) / deviation), 0.0)
 
 
 def _receiver_side(margins: ErrorMargins, spread: ReadingSpread, received: Floats, sign: float) -> Floats:
@@ -198,7 +207,7 @@ def _receiver_side(margins: ErrorMargins, spread: ReadingSpread, received: Float
     """
     change = margins.receiver_up - received if sign > 0.0 else -margins.receiver_down - received
     if margins.network.receivers.phase is not None:
-        return _beyond(sign * change, spread.receivers, spread.phases[-1] if spread.detectors.any() else None, sign)
+        return _beyond(sign * change, spread.receivers, spread.phases[-1], sign)
     mean = np.sqrt(np.maximum(margins.power + received, 0.0))
     target = np.where(np.isfinite(change), mean**2 + change, mean**2)
     threshold = np.sqrt(np.maximum(target, 0.0))
