@@ -4,8 +4,8 @@
 
 SAX calculates the S-matrix of the default 4-bit chip. The rest follows docs/noise.md and shares no code with the
 package's noise model: light at 64 instants of a symbol, filters, white noise of detectors in front of the filters,
-noise of the laser as sequences in time, electronics. All layers work at once, each on a later word than the next one, so
-that reflections between layers are included.
+noise of the laser as sequences in time, electronics. All layers work at once, each on a later word than the next one,
+so that reflections between layers are included. Amplifier and window are those of `noise_of`. It takes 10 minutes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from rich.progress import track
@@ -27,20 +26,22 @@ from optinc_pdk.averaging import Averaging
 from optinc_pdk.cards import Process, load_process
 from optinc_pdk.io.formatting import format_si
 from optinc_pdk.models import sax_models, sax_netlist
+from optinc_pdk.options import BuildOptions
 from optinc_pdk.pipeline.building import build
 from optinc_pdk.signoff.extracted_chip import ExtractedChip, read_extracted_chip
 from optinc_pdk.signoff.function import function_inputs
-from optinc_pdk.simulate import Noise, analyse, heater_phases, noise_of, scattering
+from optinc_pdk.simulate import Noise, Scattering, analyse, heater_phases, noise_of, scattering
 from optinc_pdk.studies.chip_checks import read_words
 from optinc_pdk.studies.eyes import eye_diagrams
 
 RATES_BD = (1.75e9, 2.0e9, 2.25e9)
 TASK = Averaging(4, 4, 2)
-PASSES, EYES = 16, 64
+PASSES, EYES = 16, 96
 """Passes of the package through all 65,536 inputs, and its eye diagrams of 1,024 words."""
-STREAMS, WORDS, INSTANTS, WARM_UP = 2048, 512, 64, 6
+STREAMS, WORDS, FEWER_WORDS, INSTANTS, WARM_UP = 2048, 320, 96, 64, 6
 """Sequences that are simulated side by side, their words, instants of a symbol, and first words that do not count."""
-EYE_NAMES = ("layer 0, row 1", "layer 1, row 0", "out_s0_m0")
+SIGNALS = {"layer 0, row 1": (2, 10), "layer 1, row 0": (2, 10), "out_s0_m0": (0, 2)}
+"""Signals whose readings are compared, and at which levels: in rows, multiples of the distance of adjacent ones."""
 SEED = 41
 
 
@@ -127,7 +128,7 @@ class Wiring:
         return self.scale * np.sqrt(np.maximum(power[..., self.outputs] - self.dark, 0.0))
 
     def observed(self, power: Floats) -> Floats:
-        """Return the signals (…, 3) of `EYE_NAMES`, before they are scaled."""
+        """Return the signals (…, 3) of `SIGNALS`: differences, and a level."""
         rows = [power[..., self.plus[i]] - self.balance[i] * power[..., self.minus[i]] for i in (1, 4)]
         return np.stack([*rows, self.levels(power)[..., 0]], axis=-1)
 
@@ -150,7 +151,7 @@ def settled(wiring: Wiring, symbols: Floats, leak: float) -> Floats:
 
 @dataclass(frozen=True)
 class Counted:
-    """Words that were counted, and signals of `EYE_NAMES`: (W, 3) readings, and values of slow symbols."""
+    """Words that were counted, and signals of `SIGNALS`: (W, 3) readings, and values of slow symbols."""
 
     inputs: int
     inputs_wrong: int
@@ -158,13 +159,29 @@ class Counted:
     readings: Floats
     slow: Floats
 
+    def in_distances(self) -> tuple[Floats, Floats]:
+        """Return readings and values with differences in distances of adjacent levels."""
+        unit = [*(distance_of(self.slow[:, place]) for place in range(2)), 1.0]
+        return self.readings / unit, self.slow / unit
 
-def simulate(wiring: Wiring, process: Process, noise: Noise, merged: bool, seed: int) -> Counted:
-    """Send random words; of ``noise``, only rate, laser, amplifier and window are used."""
+
+def simulate(
+    wiring: Wiring, process: Process, noise: Noise, words: int, merged: bool = True, laser: bool = True
+) -> Counted:
+    """Send random words through the chip.
+
+    Args:
+        wiring: The chip on its board.
+        process: Its process.
+        noise: Of it, only rate, power of the laser, amplifier and window are used.
+        words: Words of each of `STREAMS` sequences.
+        merged: Whether modulator and electronics are one filter, and photodiode and amplifier too.
+        laser: Whether laser and fibres have noise.
+    """
     card = process.noise
     if card is None:
         raise ValueError("the process has no noise")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng((SEED, words, merged, laser))
     modulator, diode = process.devices["modulator"], process.devices["photodiode"]
     leak = 10.0 ** (-modulator.parameter("extinction_db") / 20.0)
     amplifier = next(each for each in card.amplifiers if float(each.a_per_sqrt_hz) == noise.receiver_a_per_sqrt_hz)
@@ -187,8 +204,12 @@ def simulate(wiring: Wiring, process: Process, noise: Noise, merged: bool, seed:
     later = np.tril(np.ones((INSTANTS, INSTANTS)), -1).astype(bool)
     age = np.subtract.outer(instant, instant)
     into_mean = np.stack(
-        [window * (1.0 - m) + (np.where(later, (1.0 - k) * k ** np.maximum(age - 1, 0), 0.0).T @ (window * m))
-         for k, m in zip(keep, mean_of_state, strict=True)], axis=1)
+        [
+            window * (1.0 - m) + (np.where(later, (1.0 - k) * k ** np.maximum(age - 1, 0), 0.0).T @ (window * m))
+            for k, m in zip(keep, mean_of_state, strict=True)
+        ],
+        axis=1,
+    )
 
     sources, ends = len(wiring.sight), wiring.sight.shape[1]
     moved = sources - 1
@@ -197,6 +218,9 @@ def simulate(wiring: Wiring, process: Process, noise: Noise, merged: bool, seed:
     steps = max(round(delay_s / dt), 1)
     step_rad = np.sqrt(2.0 * np.pi * float(card.linewidth_hz) * delay_s / steps)
     other = 10.0 ** (-float(card.fibres.extinction_db) / 10.0)
+    phase_rad = float(card.fibres.phase_rad)
+    if not laser:
+        intensity = step_rad = other = phase_rad = 0.0
     receiver = amplifier.a_per_sqrt_hz**2 / (2.0 * dt)
 
     def normal(*shape: int) -> Floats:
@@ -207,22 +231,23 @@ def simulate(wiring: Wiring, process: Process, noise: Noise, merged: bool, seed:
     sent = [np.zeros((STREAMS, moved)) for _ in tx_weight]
     state = np.zeros((len(tau), STREAMS, ends))
     drives = np.zeros((STREAMS, len(wiring.gain)))
-    words: list[Ints] = []
+    sending: list[Ints] = []
     seen: list[Floats] = []
     power = np.zeros(0)
     wrong = np.zeros(2, dtype=int)
     readings, slow = [], []
-    for slot in range(WORDS + WARM_UP + 3):
-        words.append(rng.integers(4, size=(STREAMS, wiring.inputs)))
-        target = np.hstack([words[-1] / 3.0, drives])
-        amplitude = target[:, None, :] * np.ones((1, INSTANTS, 1))
+    for slot in range(words + WARM_UP + 3):
+        sending.append(rng.integers(4, size=(STREAMS, wiring.inputs)))
+        target = np.hstack([sending[-1] / 3.0, drives]).astype(np.float32)
+        amplitude = target[:, None, :] * np.ones((1, INSTANTS, 1), dtype=np.float32)
         for weight, left, old in zip(tx_weight, tx_left.T, sent, strict=True):
             amplitude += weight * left[:, None] * (old - target)[:, None, :]
         sent = [target + end * (old - target) for end, old in zip(tx_end, sent, strict=True)]
         light = fields(amplitude.astype(np.float32), leak)
         walk = np.concatenate(
-            [walk[:, -steps:], walk[:, -1:] + np.cumsum(step_rad * normal(STREAMS, INSTANTS, moved), axis=1)], axis=1)
-        lock = float(card.fibres.phase_rad) * normal(STREAMS, 1, moved)
+            [walk[:, -steps:], walk[:, -1:] + np.cumsum(step_rad * normal(STREAMS, INSTANTS, moved), axis=1)], axis=1
+        )
+        lock = phase_rad * normal(STREAMS, 1, moved)
         returned = other * np.sqrt(0.5) * (normal(STREAMS, 1, moved) + 1j * normal(STREAMS, 1, moved))
         light = light * (np.exp(1j * (walk[:, steps:] - walk[:, :-steps] + lock)) + returned).astype(np.complex64)
         light = np.concatenate([light, np.ones((STREAMS, INSTANTS, 1), dtype=np.complex64)], axis=2)
@@ -234,14 +259,13 @@ def simulate(wiring: Wiring, process: Process, noise: Noise, merged: bool, seed:
             w * (np.einsum("bid,i->bd", detected, m) + r * old)
             for w, m, r, old in zip(rx_weight, into_mean.T, rx_state, state, strict=True)
         )
-        state = np.stack([
-            np.einsum("bid,i->bd", detected, m) + r * old
-            for m, r, old in zip(into_end.T, rx_end, state, strict=True)
-        ])
+        state = np.stack(
+            [np.einsum("bid,i->bd", detected, m) + r * old for m, r, old in zip(into_end.T, rx_end, state, strict=True)]
+        )
         drives = wiring.drives(power)
         seen.append(wiring.observed(power))
         if slot >= WARM_UP + 3:
-            word = words[-4]
+            word = sending[-4]
             read = np.clip(np.rint(wiring.levels(power)), 0, 3).astype(int).reshape(STREAMS, 4, 2) @ [4, 1]
             faults = read != ((word.reshape(STREAMS, 4, 2) @ [4, 1]).sum(axis=1) // 4)[:, None]
             wrong += [int(faults.any(axis=1).sum()), int(faults.sum())]
@@ -249,5 +273,108 @@ def simulate(wiring: Wiring, process: Process, noise: Noise, merged: bool, seed:
                 # layer i works on the word of a slot i slots later
                 readings.append(np.stack([seen[-4][:, 0], seen[-3][:, 1], seen[-1][:, 2]], axis=1))
                 slow.append(wiring.observed(settled(wiring, word, leak)))
-        words, seen = words[-4:], seen[-4:]
-    return Counted(STREAMS * WORDS, *wrong.tolist(), np.vstack(readings), np.vstack(slow))
+        sending, seen = sending[-4:], seen[-4:]
+    return Counted(STREAMS * words, *wrong.tolist(), np.vstack(readings), np.vstack(slow))
+
+
+def interval(wrong: int, inputs: int) -> tuple[float, float]:
+    """Interval of 95 % by Clopper and Pearson of the share of inputs of which a server reads a wrong word."""
+    low = float(beta.ppf(0.025, wrong, inputs - wrong + 1)) if wrong else 0.0
+    return low, float(beta.ppf(0.975, wrong + 1, inputs - wrong))
+
+
+def distance_of(levels: Floats) -> float:
+    """Distance of adjacent levels of a row."""
+    gaps = np.diff(np.sort(levels))
+    return float(np.median(gaps[gaps > 0.25 * gaps.max()]))
+
+
+def spread(readings: Floats, slow: Floats, level: int) -> str:
+    """Mean and standard deviation, with their standard errors, of readings less values of slow symbols, at a level."""
+    error = 100.0 * (readings - slow)[np.rint(slow) == level]
+    root, deviation = np.sqrt(error.size), error.std()
+    fourth = np.mean((error - error.mean()) ** 4) / deviation**4
+    mean = f"{error.mean():.2f} ± {deviation / root:.2f}"
+    return f"{mean}; {deviation:.2f} ± {deviation * np.sqrt((fourth - 1.0) / 4.0) / root:.2f}"
+
+
+def package_eyes(s: Scattering, chip: ExtractedChip, noise: Noise) -> tuple[Floats, Floats]:
+    """(W, 3) readings of `SIGNALS` by the package, and values of slow symbols, for other words in every diagram."""
+    inputs, rng = function_inputs(TASK), np.random.default_rng(SEED)
+    readings, slow = [], []
+    for seed in range(EYES):
+        mixed = replace(inputs, symbols=rng.permutation(inputs.symbols))
+        eyes = {each.name: each for each in eye_diagrams(s, mixed, chip.board, chip.bias, noise, seed)}
+        unit = [1.0 if name.startswith("out") else distance_of(eyes[name].levels) for name in SIGNALS]
+        readings.append(np.stack([eyes[name].readings for name in SIGNALS], axis=1) / unit)
+        slow.append(np.stack([eyes[name].levels for name in SIGNALS], axis=1) / unit)
+    return np.vstack(readings), np.vstack(slow)
+
+
+def default_chip(process: Process) -> ExtractedChip:
+    """Extract the default chip, from files that the command line names, or from a build."""
+    with tempfile.TemporaryDirectory() as folder:
+        stem = sys.argv[1] if len(sys.argv) > 1 else f"{folder}/chip"
+        if len(sys.argv) == 1:
+            build(None, folder, BuildOptions(name="chip"))
+        return read_extracted_chip(f"{stem}.gds", f"{stem}.pic.yml", f"{stem}.bias.yml", process)
+
+
+def count_text(wrong: int, inputs: int) -> str:
+    """Return a count with its share and interval."""
+    low, high = interval(wrong, inputs)
+    return f"{wrong:,} of {inputs:,}: {wrong / inputs:.3g} ({low:.3g} … {high:.3g})"
+
+
+def main() -> None:
+    """Print and write the tables."""
+    process = load_process("soi220")
+    chip = default_chip(process)
+    wiring, inputs = Wiring.of(chip, process), function_inputs(TASK)
+    s = scattering(chip.circuit, chip.bias, float(process.guide.wavelength_nm), process, ground=chip.ground)
+    counts, eyes, overlaps = [], [], 0
+    for rate in track(RATES_BD, "rates"):
+        noise = noise_of(process, symbol_rate_bd=rate)
+        found = simulate(wiring, process, noise, WORDS)
+        apart = simulate(wiring, process, noise, FEWER_WORDS, merged=False)
+        without = simulate(wiring, process, noise, FEWER_WORDS, laser=False)
+        package = [read_words(s, inputs, chip.board, chip.bias, noise, 2 * number) for number in range(PASSES)]
+        sent, wrong = sum(each.inputs for each in package), sum(each.inputs - each.exact for each in package)
+        (low, high), (lower, upper) = interval(found.inputs_wrong, found.inputs), interval(wrong, sent)
+        overlap = low <= upper and lower <= high
+        overlaps += overlap
+        cells = (
+            format_si(rate, "Bd"),
+            count_text(found.inputs_wrong, found.inputs),
+            count_text(wrong, sent),
+            "yes" if overlap else "no",
+            count_text(apart.inputs_wrong, apart.inputs),
+        )
+        counts.append(f"| {' | '.join(cells)} |")
+        pairs = [found.in_distances(), without.in_distances(), package_eyes(s, chip, noise)]
+        for place, (name, levels) in enumerate(SIGNALS.items()):
+            for level in levels:
+                texts = [spread(readings[:, place], slow[:, place], level) for readings, slow in pairs]
+                eyes.append(f"| {' | '.join((format_si(rate, 'Bd'), name, str(level), *texts))} |")
+    lines = [
+        f"Inputs of which a server reads a wrong word, with intervals of 95 %; those of both overlap at {overlaps} of "
+        f"{len(RATES_BD)} rates. *Own filters*: every device is a filter of its own in time domain.",
+        "",
+        "| symbol rate | time domain | `optinc noise` | overlap | time domain, own filters |",
+        "|---|---|---|---|---|",
+        *counts,
+        "",
+        "Readings less the values of slow symbols, in % of the distance of adjacent levels: mean; standard deviation, "
+        "each with its standard error. `optinc eye` has no noise of laser and fibres, and averages the levels of an output "
+        "over the window, where the servers of `optinc noise` take the level of the averaged power.",
+        "",
+        "| symbol rate | signal | level | time domain | without noise of laser and fibres | `optinc eye` |",
+        "|---|---|---|---|---|---|",
+        *eyes,
+    ]
+    print(*lines, sep="\n")
+    write_study("time_domain", blocks(lines), "python benchmarks/time_domain.py", ["soi220"])
+
+
+if __name__ == "__main__":
+    main()
