@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.progress import track
 from scipy.constants import c, e
 from scipy.stats import beta
@@ -223,7 +224,7 @@ def simulate(
         intensity = step_rad = other = phase_rad = 0.0
     receiver = amplifier.a_per_sqrt_hz**2 / (2.0 * dt)
 
-    def normal(*shape: int) -> Floats:
+    def normal(*shape: int) -> NDArray[np.float32]:
         return rng.standard_normal(shape, dtype=np.float32)
 
     sight = wiring.sight.astype(np.complex64)
@@ -272,9 +273,9 @@ def simulate(
             if slot % 8 == 0:
                 # layer i works on the word of a slot i slots later
                 readings.append(np.stack([seen[-4][:, 0], seen[-3][:, 1], seen[-1][:, 2]], axis=1))
-                slow.append(wiring.observed(settled(wiring, word, leak)))
+                slow.append(wiring.observed(settled(wiring, word.astype(np.float64), leak)))
         sending, seen = sending[-4:], seen[-4:]
-    return Counted(STREAMS * words, *wrong.tolist(), np.vstack(readings), np.vstack(slow))
+    return Counted(STREAMS * words, int(wrong[0]), int(wrong[1]), np.vstack(readings), np.vstack(slow))
 
 
 def interval(wrong: int, inputs: int) -> tuple[float, float]:
@@ -365,8 +366,9 @@ def main() -> None:
         *counts,
         "",
         "Readings less the values of slow symbols, in % of the distance of adjacent levels: mean; standard deviation, "
-        "each with its standard error. `optinc eye` has no noise of laser and fibres, and averages the levels of an output "
-        "over the window, where the servers of `optinc noise` take the level of the averaged power.",
+        "each with its standard error. `optinc eye` draws no noise of laser and fibres at the detectors that it shows, "
+        "only what earlier layers pass on. It averages the levels of an output over the window, where the servers of "
+        "`optinc noise` take the level of the averaged power.",
         "",
         "| symbol rate | signal | level | time domain | without noise of laser and fibres | `optinc eye` |",
         "|---|---|---|---|---|---|",
