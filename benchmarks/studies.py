@@ -67,6 +67,7 @@ INSERTED = (
     "platforms",
     "size",
     "spectrum",
+    "time_domain",
     "trained_networks",
     "training",
     "yield_as_built",
