@@ -366,9 +366,7 @@ def main() -> None:
         *counts,
         "",
         "Readings less the values of slow symbols, in % of the distance of adjacent levels: mean; standard deviation, "
-        "each with its standard error. `optinc eye` draws no noise of laser and fibres at the detectors that it shows, "
-        "only what earlier layers pass on. It averages the levels of an output over the window, where the servers of "
-        "`optinc noise` take the level of the averaged power.",
+        "each with its standard error.",
         "",
         "| symbol rate | signal | level | time domain | without noise of laser and fibres | `optinc eye` |",
         "|---|---|---|---|---|---|",

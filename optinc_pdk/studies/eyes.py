@@ -31,7 +31,7 @@ from optinc_pdk.networks.network_data import classes
 from optinc_pdk.signoff.function import FunctionInputs, symbol_assignments
 from optinc_pdk.simulate import Scattering
 from optinc_pdk.simulate.transmission.detection import DetectionMatrix, network_of
-from optinc_pdk.simulate.transmission.noise import Noise, draw_noise
+from optinc_pdk.simulate.transmission.noise import Noise, NoiseDraw, draw_noise
 from optinc_pdk.simulate.transmission.reception import input_amplitudes, server_amplitudes, settled_amplitudes
 from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES
 from optinc_pdk.studies.noisy_outputs import NoisyNetwork
@@ -89,7 +89,7 @@ def eye_diagrams(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias
     rng = np.random.default_rng((SEED, seed))
     eyes = []
     for index, layer in enumerate(network.layers):
-        instants = detected_instants(layer.detection, light, noise, rng)
+        instants = detected_instants(layer.detection, light, noise, drawn[index], rng)
         pairs = instants.shape[1] // 2
         reference = layer.detection.detected(layer.detection.fields(still))
         for row, start in enumerate(layer.starts):
@@ -98,10 +98,11 @@ def eye_diagrams(s: Scattering, inputs: FunctionInputs, board: Board, bias: Bias
             found, levels = (_difference(each, members, pairs, balance) for each in (instants, reference))
             scale = max(float(np.abs(levels).max()), np.finfo(np.float64).tiny)
             eyes.append(_eye(f"layer {index}, row {row}", found / scale, levels / scale, noise))
-    instants = network.levels(detected_instants(network.receivers, light, noise, rng))
+    received = detected_instants(network.receivers, light, noise, drawn[-1], rng)
+    instants, readings = network.levels(received), network.levels(noise.shape.windowed(received))
     reference = network.levels(network.receivers.detected(network.receivers.fields(still)))
     for number, label in enumerate(board.outputs[0]):
-        eyes.append(_eye(label, instants[:, number], reference[:, number], noise))
+        eyes.append(_eye(label, instants[:, number], reference[:, number], noise, readings[:, number]))
     return eyes
 
 
@@ -114,13 +115,15 @@ def check_bandwidths(noise: Noise) -> None:
         )
 
 
-def detected_instants(sight: DetectionMatrix, light: Floats, noise: Noise, rng: np.random.Generator) -> Floats:
-    """Return the output of photodiodes and amplifiers at all instants, with the noise of detectors.
+def detected_instants(
+    sight: DetectionMatrix, light: Floats, noise: Noise, drawn: NoiseDraw, rng: np.random.Generator
+) -> Floats:
+    """Return the output of photodiodes and amplifiers at all instants, with the noise of laser, fibres and detectors.
 
-    ``light`` holds (B, sources) amplitudes of the sources, symbol after symbol; the result (B · SAMPLES, D) powers, or
-    fields of coherent receivers.
+    ``light`` holds (B, sources) amplitudes of the sources, symbol after symbol, and ``drawn`` the noise of laser and
+    fibres; the result (B · SAMPLES, D) powers, or fields of coherent receivers.
     """
-    detected = sight.instants(light, noise)
+    detected = sight.instants(light, noise, drawn)
     # white noise up to half of the rate of instants; the filter removes what is above its bandwidth
     density = sight.variance(detected, noise) / noise.bandwidth_hz
     white = np.sqrt(density * 0.5 * SAMPLES * noise.symbol_rate_bd) * rng.standard_normal(detected.shape)
@@ -132,8 +135,9 @@ def _difference(values: Floats, members: slice, pairs: int, balance: float) -> F
     return np.asarray(plus.sum(axis=1) - balance * minus.sum(axis=1))
 
 
-def _eye(name: str, instants: Floats, levels: Floats, noise: Noise) -> Eye:
-    readings = _windowed(instants, noise)
+def _eye(name: str, instants: Floats, levels: Floats, noise: Noise, readings: Floats | None = None) -> Eye:
+    """Eye of a signal; ``readings`` are by default its means over the window."""
+    readings = _windowed(instants, noise) if readings is None else readings
     groups = list(_groups(levels))
     if len(groups) == 1:
         return Eye(name, instants, readings, levels, None, None)
@@ -209,7 +213,9 @@ def class_eyes(outputs: NoisyNetwork, noise: Noise, seed: int) -> ClassEyes:
     chip, sent = outputs.chip, input_amplitudes(x, outputs.board, outputs.bias)
     drawn = draw_noise(noise, chip.detection_sources, 0, WORDS, seed)
     light, _ = settled_amplitudes(sent, chip, noise, drawn)
-    traces = leads(detected_instants(chip.receivers, light, noise, rng) * chip.scale + outputs.offsets) / largest
+    traces = (
+        leads(detected_instants(chip.receivers, light, noise, drawn[-1], rng) * chip.scale + outputs.offsets) / largest
+    )
     still, _ = settled_amplitudes(sent, chip, None, None)
     reference = leads(chip.receivers.readings(still, None, None) * chip.scale + outputs.offsets) / largest
     chosen = classes(expected)

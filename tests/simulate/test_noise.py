@@ -271,7 +271,7 @@ def test_readings_are_those_of_the_light_at_all_instants(leak, board):
     light[:, 0] = 1.0
     noise = noise_of(load_process("soi220_fast"), None, 4e10)
     for matrix in (network.layers[0].detection, network.receivers):
-        expected = noise.shape.readings(matrix.instants(light, noise))
+        expected = noise.shape.readings(matrix.instants(light, noise, None))
         assert matrix.readings(light, noise, None) == pytest.approx(expected, abs=1e-12 if leak == 0.0 else 2e-4)
         still = matrix.detected(matrix.fields(light))
         assert np.abs(expected - still).max() > 1e-3

@@ -21,9 +21,9 @@ from optinc_pdk.studies.eyes import WORDS, Eye, class_eyes, eye_diagrams, eyes_j
 from optinc_pdk.studies.noisy_outputs import NoisyNetwork, operating_noise
 
 
-def eyes(shape: SymbolShape, density: float) -> list[Eye]:
+def eyes(shape: SymbolShape, density: float, **changes: float) -> list[Eye]:
     s, bias = comparators()
-    noise = replace(noise_at(1e6, receiver_a_per_sqrt_hz=density), shape=shape)
+    noise = replace(noise_at(1e6, receiver_a_per_sqrt_hz=density), shape=shape, **changes)
     return eye_diagrams(s, function_inputs(TASK), BOARD, bias, noise, 0)
 
 
@@ -55,6 +55,19 @@ def test_noise_has_the_deviation_of_a_reading() -> None:
     assert (loud.readings - quiet.readings).std() == pytest.approx(sigma, rel=0.1)
     assert None not in (loud.opening, quiet.opening, loud.deviation, quiet.deviation)
     assert loud.opening < quiet.opening and loud.deviation > quiet.deviation  # type: ignore[operator]
+
+
+def test_noise_of_laser_and_fibres_is_in_the_eyes_of_the_layer_that_it_reaches() -> None:
+    """The one input beats with the carrier: its amplitude noise, and what its phase turns away from the carrier."""
+    shape = SymbolShape(60.0, 60.0, 0.25)
+    quiet, loud = (
+        eyes(shape, 1e-15, fibre_phase_rad=phase, polarisation=field) for phase, field in ((0.0, 0.0), (0.2, 0.1))
+    )
+    moved = loud[0].readings - quiet[0].readings
+    lit, dark = quiet[0].levels > 0.9, quiet[0].levels < 0.1
+    # of a phase of variance 0.2² + 0.1² / 2, the in-phase part is lost to second order
+    assert moved[lit].mean() / quiet[0].levels[lit].mean() == pytest.approx(-(0.2**2 + 0.1**2 / 2) / 2, rel=0.3)
+    assert moved[lit].std() > 10.0 * moved[dark].std()
 
 
 def test_picture_and_numbers_state_the_worst_rows() -> None:

@@ -19,7 +19,7 @@ from optinc_pdk.circuit import Bias, Board, NetlistError, Neuron, detector_group
 from optinc_pdk.simulate.modulator_drive import IDEAL, Modulator
 from optinc_pdk.simulate.s_parameters.scattering import Scattering
 from optinc_pdk.simulate.transmission.noise import DetectionSources, LightPath, Noise, NoiseDraw
-from optinc_pdk.simulate.transmission.symbol_shape import SymbolShape
+from optinc_pdk.simulate.transmission.symbol_shape import SAMPLES, SymbolShape
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +124,14 @@ class DetectionMatrix:
         both = product[:, :count] + product[:, count:]
         return shape.readings_of_powers([self.power(driven), both, self.power(missing)])
 
-    def instants(self, light: Floats, noise: Noise) -> Floats:
-        """Return the (B · SAMPLES, D) noiseless light at the detectors at all instants of B symbols, (B, F)."""
-        return self.detected(self._fields(self._with_leak(noise.shape.transmitted(self._seen(light)))))
+    def instants(self, light: Floats, noise: Noise, drawn: NoiseDraw | None) -> Floats:
+        """Return the (B · SAMPLES, D) light at the detectors at all instants of B symbols, (B, F).
+
+        Noise of laser and fibres is that of ``drawn``, the same for all instants of a symbol; None for no noise.
+        """
+        sent = self._with_leak(noise.shape.transmitted(self._seen(light)))
+        factors = None if drawn is None else np.repeat(self._factors(drawn), SAMPLES, axis=0)
+        return self.detected(self._fields(_scaled(sent, factors)))
 
     def detected(self, fields: Floats) -> Floats:
         """Return the (B, D) readings for (B, 2 D) fields, without noise: powers, or fields of coherent receivers."""
