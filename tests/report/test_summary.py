@@ -29,9 +29,15 @@ def test_limits_and_speed_have_a_line_each(numbers: dict[str, Any]) -> None:
     assert rows["time"] == f"{sum(numbers['seconds'].values()):.1f} s"
     assert rows["function"].endswith("margin 0.210 levels; enumerated: every combination of symbols at the fibres")
     assert rows["speed"] == (
-        "300 MBd at an estimated word-error rate of 1e-09, limited by amplifiers; latency at least 108 ns "
+        "300 MBd at an estimated word-error rate of 1e-09 and none of 65,536 counted wrong, limited by amplifiers; "
+        "latency at least 108 ns "
         "(symbols 10 ns, guides 100 ps, fibres 98 ns; not known: electronics (activation.delay_s)); "
         "at least 15 nJ a word, 940 pJ a bit"
+    )
+    refuted = numbers["speed"] | {"symbol_rate_bd": None, "counted": numbers["speed"]["counted"] | {"wrong": 3}}
+    assert _speed_line(numbers | {"speed": refuted}) == (
+        "no symbol rate is stated: 300 MBd has an estimated word-error rate of 1e-09, but 3 of 65,536 words counted "
+        "there are wrong"
     )
     numbers["speed"] |= {"symbol_rate_bd": 1e9, "main_limit": None, "missing": [], "delays_missing": []}
     line = _speed_line(numbers)

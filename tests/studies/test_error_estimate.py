@@ -20,12 +20,14 @@ from optinc_pdk.studies.chip_checks import read_words
 from optinc_pdk.studies.error_estimate import ErrorMargins, _receiver_side, error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import (
     IDEALISED,
+    RateLimits,
     _RateSearch,
     best_noise,
     find_rate_limits,
     highest_rate,
     rates_without_limits,
 )
+from optinc_pdk.studies.noise_curves import confirmed_limits
 
 
 def margins() -> ErrorMargins:
@@ -155,3 +157,15 @@ def test_an_ideal_noise_leaves_out_what_its_name_says() -> None:
     }
     for name, ideal in IDEALISED.items():
         assert [other for other, test in gone.items() if test(ideal(noise))] == [name]
+
+
+@pytest.mark.parametrize(("density", "right"), [(1e-15, True), (1.4e-10, False)])
+def test_a_rate_at_which_a_counted_word_is_wrong_is_not_stated(density: float, right: bool) -> None:
+    s, bias = comparators()
+    noise = noise_at(1e6, receiver_a_per_sqrt_hz=density)
+    estimated = RateLimits(1e-9, 1e6, 1e9, None, (0.0,), 0.0, noise)
+    found = confirmed_limits(estimated, s, function_inputs(TASK), BOARD, bias, 20_000)
+    assert found.counted is not None and found.counted.words >= 20_000 and found.counted.symbol_rate_bd == 1e6
+    assert (found.counted.wrong == 0) is right and found.symbol_rate_bd == (1e6 if right else None)
+    none = replace(estimated, symbol_rate_bd=None)
+    assert confirmed_limits(none, s, function_inputs(TASK), BOARD, bias, 20_000) is none
