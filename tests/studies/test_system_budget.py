@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,12 @@ from optinc_pdk.signoff.extracted_chip import ExtractedChip, read_extracted_chip
 from optinc_pdk.signoff.function import FunctionInputs, function_inputs
 from optinc_pdk.simulate import Scattering, noise_of, scattering
 from optinc_pdk.simulate.transmission.noise import LIGHT_SPEED_M_S
+from optinc_pdk.simulate.transmission.settling import UnsettledError
 from optinc_pdk.studies.chip_checks import read_words
 from optinc_pdk.studies.error_estimate import ErrorMargins, error_margins, estimate_errors
 from optinc_pdk.studies.highest_rates import CHOICE_WORDS, ERROR_RATE
 from optinc_pdk.studies.latency import near_scattering
+from optinc_pdk.studies.outcomes import WordOutcome
 from optinc_pdk.studies.system_budget import SystemEffect, _largest_factor, system_budget
 
 TASK = op.Averaging(2, 2, 1)
@@ -91,6 +94,21 @@ def test_modulators_that_leak_beyond_the_limit_spoil_words(subject: Subject) -> 
         for factor in (0.98, 1.03)
     ]
     assert wrong[0] == 0 < wrong[1]
+
+
+def test_light_that_does_not_settle_is_beyond_a_limit(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reflections move a comparator near its threshold to and fro, which a shifted carrier may bring about."""
+    chip, s, inputs, margins, _ = subject
+
+    def read(changed: Scattering, *rest: Any) -> WordOutcome:
+        if changed is not s:
+            raise UnsettledError(0.1)
+        return read_words(changed, *rest)
+
+    monkeypatch.setattr("optinc_pdk.studies.system_budget.read_words", read)
+    longer = near_scattering(chip, chip.bias, PROCESS)
+    found = system_budget(s, longer, inputs, chip.board, chip.bias, PROCESS, margins, NOISE)
+    assert {effect.tolerated for effect in found if effect.size is None} == {0.0}
 
 
 @pytest.mark.parametrize("limit", [1e-3, 0.3, 1.0, 7.0, 4000.0])
