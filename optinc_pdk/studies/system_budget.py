@@ -153,7 +153,7 @@ def _static_effects(
         try:
             return read_words(changed, chosen, board, bias).wrong == 0
         except UnsettledError:
-            # a comparator near its threshold, whose reflected light moves it to and fro
+            # a comparator near its threshold, whose reflected light moves it back and forth
             return False
 
     def leaking(field: float) -> bool:

@@ -97,7 +97,7 @@ def test_modulators_that_leak_beyond_the_limit_spoil_words(subject: Subject) -> 
 
 
 def test_light_that_does_not_settle_is_beyond_a_limit(subject: Subject, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reflections move a comparator near its threshold to and fro, which a shifted carrier may bring about."""
+    """Reflections move a comparator near its threshold back and forth, which a shifted carrier may bring about."""
     chip, s, inputs, margins, _ = subject
 
     def read(changed: Scattering, *rest: Any) -> WordOutcome:
