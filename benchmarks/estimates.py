@@ -4,7 +4,7 @@
 
 Phases, linewidth, polarisation, path and intensity of the light, extinction and swing of the modulators, and the
 temperature of the chip, which it was not programmed for, are drawn at random. The symbol rate is one at which errors
-can be counted. It takes about 15 minutes.
+can be counted. It takes some minutes.
 """
 
 from __future__ import annotations

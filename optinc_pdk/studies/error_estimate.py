@@ -8,8 +8,8 @@ the power at a photodiode is the square of a Gaussian field, plus the noise of i
 with a local oscillator, its phase acts by its square, whose tail is counted, see :mod:`optinc_pdk.studies._tails`. The
 estimate is the probability that any reading exceeds its change, as if they were independent.
 
-What layers before pass on to a reading is counted there only as far as they have not spoilt the word already. Errors
-are left out that need noise in several readings at once which none of them sees in full.
+Noise that several layers pass on is counted once. Errors are left out that need noise in several readings at once which
+none of them sees in full.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def estimate_errors(margins: ErrorMargins, noise: Noise) -> ErrorEstimate:
             _passed_side(margins, spread, received, 1.0) + _passed_side(margins, spread, received, -1.0),
         )
     )
-    # what layers before pass on has spoilt the word there already, as far as it was counted there
+    # noise that a layer passes on spoils the same words again: subtract what was counted before
     words = np.zeros(len(received))
     for found, passed in layers:
         words = np.minimum(words + np.maximum(found - np.minimum(passed, words), 0.0), 1.0)

@@ -160,7 +160,7 @@ def confirmed_limits(
     Args:
         limits: The estimated limits.
         s: S-parameters of the chip.
-        inputs: Inputs, of which as many are sent, in random choice and as often, as ``least`` needs.
+        inputs: Inputs. Some are chosen at random, and sent until the servers have read ``least`` words.
         board: Board of the chip.
         bias: Electronics of its neurons and receivers.
         least: Least number of words that the servers read.

@@ -39,7 +39,7 @@ from optinc_pdk.simulate.transmission.symbol_shape import WINDOWS, SymbolShape, 
 
 Kind = Literal["shot", "receiver", "intensity", "linewidth", "fibre"]
 LightPath = Literal["server", "board", "chip"]
-"""Where the modulator of a source is, whose light is compared with local oscillators."""
+"""Place of the modulator of a source. It sets the path difference between its light and the local oscillators."""
 
 ELECTRON_C = 1.602176634e-19
 LIGHT_SPEED_M_S = 299_792_458.0

@@ -1,7 +1,7 @@
 """Noise of the readings: what detectors add, and what layers before pass on.
 
-It is of first order, with one exception: where light is in phase with its local oscillator, a phase has no effect of
-first order, and that of second order, the mean and the spread of the squares, is kept for every layer by itself.
+Amplitudes count to first order. Phases count to second order, because a phase of light that is in phase with its local
+oscillator has no effect of first order. Its effect of second order is not passed on to the tails of later layers.
 
 A neuron in its linear range passes the noise of its detectors on; one that is off, or whose modulator transmits
 everything, does not. Near these two thresholds, the noise is weighted by the probability that it leaves the neuron in
